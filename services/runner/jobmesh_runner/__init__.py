@@ -1,0 +1,1 @@
+"""The runner service of jobmesh."""

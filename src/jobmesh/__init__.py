@@ -1,0 +1,1 @@
+"""Durable background jobs as a mesh of small asyncio gRPC services."""
