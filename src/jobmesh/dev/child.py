@@ -1,0 +1,120 @@
+"""One program run as a child process that cannot outlive this one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobmesh.dev.account import Account
+from jobmesh.dev.errors import ProgramFailed
+
+TETHER = Path(__file__).with_name("tether.py")
+KILL_GRACE = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What to run: how it is called, where its output goes, how it hears that we have gone."""
+
+    name: str
+    command: tuple[str, ...]
+    log: Path
+    environment: Mapping[str, str] | None = None
+    directory: Path | None = None
+    orphan_signal: signal.Signals = signal.SIGKILL
+    account: Account | None = None
+
+
+class Child:
+    """A started `Program`. Output goes to its log; it has a session, and so signals, of its own."""
+
+    def __init__(self, program: Program, process: Process) -> None:
+        self.program = program
+        self._process = process
+
+    @classmethod
+    async def start(cls, program: Program) -> Child:
+        """Start it. Call this on a thread that lives as long as the child shall: the main one."""
+        log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_tethered(program),
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=STDOUT,
+                cwd=program.directory,
+                env=None if program.environment is None else dict(program.environment),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        return cls(program, process)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the program itself."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        return self._process.returncode
+
+    def require_running(self) -> None:
+        """Raise `ProgramFailed` if it has ended."""
+        if self.exit_code is not None:
+            raise ProgramFailed(
+                self.program.name, f"ended with {describe_exit(self.exit_code)}", self.program.log
+            )
+
+    async def wait(self) -> int:
+        """Wait until it has ended; its exit code."""
+        return await self._process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def stop(self, *steps: tuple[signal.Signals, float]) -> int:
+        """Send each signal and give it so many seconds to end; at last kill. Safe to repeat."""
+        for number, grace in steps:
+            if self.exit_code is not None:
+                break
+            self.send(number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.wait(), grace)
+        self.kill()
+        return await asyncio.wait_for(self.wait(), KILL_GRACE)
+
+    def kill(self) -> None:
+        """End it at once, with all that it started and did not put into another session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.send(signal.SIGKILL)
+
+
+def describe_exit(code: int) -> str:
+    """An exit code in words: `code 3`, `SIGKILL`."""
+    if code >= 0:
+        return f"code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _tethered(program: Program) -> Sequence[str]:
+    options = [f"--parent={os.getpid()}", f"--signal={int(program.orphan_signal)}"]
+    if program.account is not None:
+        options += [f"--uid={program.account.uid}", f"--gid={program.account.gid}"]
+        if program.account.capability is not None:
+            options.append(f"--capability={program.account.capability}")
+    return (sys.executable, "-I", "-S", str(TETHER), *options, "--", *program.command)

@@ -1,0 +1,33 @@
+"""What goes wrong while starting the mesh on one machine, said so that a person can act on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TAIL_BYTES = 4096
+
+
+class DevError(Exception):
+    """The embedded mesh cannot start or go on; the message says what to do."""
+
+
+class ProgramFailed(DevError):
+    """A program ended, or did not become ready; carries the end of its log."""
+
+    def __init__(self, name: str, what: str, log: Path) -> None:
+        self.name = name
+        self.log = log
+        super().__init__(f"{name} {what}; the end of {log}:\n{tail(log)}")
+
+
+def tail(log: Path, limit: int = TAIL_BYTES) -> str:
+    """The last `limit` bytes of a log in whole lines, or a word on why there are none."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - limit))
+            text = file.read().decode(errors="replace")
+    except OSError as error:
+        return f"(no log: {error.strerror})"
+    lines = text.splitlines()
+    return "\n".join(lines[1:] if size > limit else lines) or "(the log is empty)"

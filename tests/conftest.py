@@ -1,0 +1,87 @@
+"""Real servers for tests, and the check that a test leaves nothing running."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobmesh.dev.nats import EmbeddedNats
+from jobmesh.dev.ports import PortPool
+from tests.support import leaks
+from tests.support.servers import TestPostgres, new_nats
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def ports() -> Iterator[PortPool]:
+    """Free ports of 127.0.0.1: `ports.take()`."""
+    with PortPool() as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def postgres(ports: PortPool) -> Iterator[TestPostgres]:
+    """The session's PostgreSQL server (one an xdist worker), with the migrated template."""
+    root = Path(tempfile.mkdtemp(prefix="jobmesh-test-"))
+    with asyncio.Runner() as runner:
+        server = TestPostgres(root / "postgres", ports.take())
+        try:
+            runner.run(server.start())
+            yield server
+        finally:
+            runner.run(server.stop())
+            shutil.rmtree(root)
+
+
+@pytest.fixture
+async def database(postgres: TestPostgres) -> AsyncIterator[str]:
+    """DSN of a fresh, migrated database of this test's own."""
+    name = f"test_{next(_numbers)}"
+    await postgres.clone(name)
+    yield postgres.dsn(name)
+    await postgres.drop(name)
+
+
+@pytest.fixture
+async def nats_server(ports: PortPool) -> AsyncIterator[EmbeddedNats]:
+    """A nats-server of this test's own, with an empty store; may be stopped and started again."""
+    root = Path(tempfile.mkdtemp(prefix="jobmesh-test-"))
+    server = new_nats(root, ports.take())
+    try:
+        await server.start()
+        yield server
+    finally:
+        await server.stop()
+        shutil.rmtree(root)
+
+
+@pytest.fixture
+def nats_url(nats_server: EmbeddedNats) -> str:
+    """URL of this test's own nats-server."""
+    return nats_server.url
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that leaves a child process or, if it is async, a task behind."""
+    if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        request.getfixturevalue("no_leaked_tasks")
+    before = leaks.children()
+    yield
+    leaked = leaks.children() - before
+    assert not leaked, f"processes left running: {leaks.describe(leaked)}"
+
+
+@pytest.fixture
+async def no_leaked_tasks() -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    yield
+    await leaks.require_no_tasks_beside(before)

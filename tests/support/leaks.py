@@ -1,0 +1,44 @@
+"""What a test left behind: child processes and tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.support.wait import until
+
+SETTLE = 1.0
+# Started once by the standard library and kept for the life of the process.
+KEPT = ("resource_tracker", "forkserver")
+
+
+def children() -> set[int]:
+    """Direct child processes of this one."""
+    found: set[int] = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        found.update(int(pid) for pid in file.read_text().split())
+    return {pid for pid in found if not any(word in command_of(pid) for word in KEPT)}
+
+
+def command_of(pid: int) -> str:
+    """Its command line, or what is known in place of one."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() or "a zombie"
+    except OSError:
+        return "gone"
+
+
+def describe(pids: set[int]) -> str:
+    """Process ids with their command lines."""
+    return ", ".join(f"{pid} ({command_of(pid)})" for pid in sorted(pids))
+
+
+async def require_no_tasks_beside(known: set[asyncio.Task[object]]) -> None:
+    """Fail if other tasks than these are still there after a moment to finish in."""
+
+    def leaked() -> list[asyncio.Task[object]]:
+        return [task for task in asyncio.all_tasks() - known if task is not asyncio.current_task()]
+
+    await until(
+        lambda: not leaked(), SETTLE, lambda: f"no task left, and there are {leaked()}", 0.001
+    )
