@@ -1,0 +1,1 @@
+"""What the dispatcher does to the database: one decision a module, one transaction a decision."""
