@@ -30,6 +30,8 @@ class JobmeshError(Exception):
 
     default_code: ClassVar[StatusCode] = StatusCode.UNKNOWN
     default_reason: ClassVar[str] = ""
+    # False for what a client made of a status that no jobmesh sent.
+    from_jobmesh: bool = True
 
     def __init__(
         self,

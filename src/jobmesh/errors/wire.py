@@ -53,9 +53,11 @@ def from_status(status: status_pb2.Status) -> JobmeshError:
     retry = _first(status, error_details_pb2.RetryInfo)
     resource = _first(status, error_details_pb2.ResourceInfo)
     code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
-    reason = info.reason if info and info.domain == DOMAIN else code.name
+    ours = info is not None and info.domain == DOMAIN
+    reason = info.reason if info is not None and ours else code.name
     violations = [(v.field, v.description) for v in bad.field_violations] if bad else []
-    return _class_of(reason, code, len(violations)).restore(
+    about = Resource(resource.resource_type, resource.resource_name) if resource else None
+    error = _class_of(reason, code, len(violations)).restore(
         {
             "message": status.message,
             "code": code,
@@ -63,11 +65,11 @@ def from_status(status: status_pb2.Status) -> JobmeshError:
             "metadata": dict(info.metadata) if info else {},
             "violations": violations,
             "retry_after": retry.retry_delay.ToTimedelta().total_seconds() if retry else None,
-            "resource": Resource(resource.resource_type, resource.resource_name)
-            if resource
-            else None,
+            "resource": about,
         }
     )
+    error.from_jobmesh = ours
+    return error
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> JobmeshError:

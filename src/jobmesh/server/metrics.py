@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from prometheus_client import (
@@ -12,6 +12,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -24,6 +25,8 @@ SECONDS_BUCKETS = (
 )  # fmt: skip
 COUNT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
+# A time of creation for every series would double them, for a reader that we do not have.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 REGISTRY = CollectorRegistry(auto_describe=True)
 ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)
@@ -32,21 +35,21 @@ M = TypeVar("M", Counter, Gauge, Histogram)
 _made: dict[str, Counter | Gauge | Histogram] = {}
 
 
-def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:
+def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
     """The counter of that name, made on first use; the name ends with ``_total``."""
     if not name.endswith("_total"):
         raise ValueError(f"{name}: a counter's name ends with _total")
-    return _once(Counter, name, lambda: Counter(_valid(name), help, labels, registry=REGISTRY))
+    return _once(Counter, name, lambda: Counter(_valid(name), documentation, labels, registry=REGISTRY))
 
 
-def gauge(name: str, help: str, labels: Sequence[str] = ()) -> Gauge:
+def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
     """The gauge of that name, made on first use."""
-    return _once(Gauge, name, lambda: Gauge(_valid(name), help, labels, registry=REGISTRY))
+    return _once(Gauge, name, lambda: Gauge(_valid(name), documentation, labels, registry=REGISTRY))
 
 
 def histogram(
     name: str,
-    help: str,
+    documentation: str,
     labels: Sequence[str] = (),
     buckets: Sequence[float] = SECONDS_BUCKETS,
 ) -> Histogram:
@@ -54,7 +57,7 @@ def histogram(
     return _once(
         Histogram,
         name,
-        lambda: Histogram(_valid(name), help, labels, registry=REGISTRY, buckets=buckets),
+        lambda: Histogram(_valid(name), documentation, labels, registry=REGISTRY, buckets=buckets),
     )
 
 
@@ -69,10 +72,10 @@ def _valid(name: str) -> str:
     return name
 
 
-def _once(kind: type[M], name: str, make: object) -> M:
+def _once(kind: type[M], name: str, make: Callable[[], M]) -> M:
     found = _made.get(name)
     if found is None:
-        found = _made[name] = make()  # type: ignore[operator]
+        found = _made[name] = make()
     if not isinstance(found, kind):
         raise ValueError(f"{name} is a {type(found).__name__} already")
     return found
