@@ -1,0 +1,1 @@
+"""Programs that use jobmesh as its users do."""

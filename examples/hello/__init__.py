@@ -1,0 +1,1 @@
+"""The smallest handlers worth watching: ``jobmesh dev --app examples.hello.app:app``."""
