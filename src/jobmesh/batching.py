@@ -49,14 +49,13 @@ class _Entry(Generic[T, R]):
 class Batcher(Generic[T, R]):
     """Groups the items of concurrent :meth:`submit` calls into calls of ``flush``.
 
-    Args:
-        flush: gets 1 to ``max_items`` items, returns one result for each, in order; a result that
-            is an exception is raised to its submitter, a raised one to all of the batch.
-        max_items, max_bytes: the most that one flight carries (sizes as told to ``submit``).
-        max_waiting: items that may wait for a flight; above it ``submit`` raises
-            :class:`~jobmesh.errors.Overloaded`.
-        flights: how many may be in the air at once.
-        name: for errors, logs and the names of tasks.
+    - ``flush`` gets 1 to ``max_items`` items and returns one result for each, in order; a result
+      that is an exception is raised to its submitter, a raised one to all of the batch.
+    - ``max_items``, ``max_bytes``: the most that one flight carries (sizes as told to ``submit``).
+    - ``max_waiting``: items that may wait for a flight; above it ``submit`` raises
+      :class:`~jobmesh.errors.Overloaded`.
+    - ``flights``: how many may be in the air at once.
+    - ``name``: for errors, logs and the names of tasks.
     """
 
     def __init__(

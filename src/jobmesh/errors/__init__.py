@@ -1,4 +1,4 @@
-"""The errors of jobmesh: one base class, a subclass for each case of the contract, one mapping to the wire.
+"""The errors of jobmesh: one base class, a subclass for each case, one mapping to the wire.
 
 A service raises a subclass and its interceptor sends it as a ``google.rpc.Status``; a client gets
 the same subclass back from :func:`from_rpc_error`.

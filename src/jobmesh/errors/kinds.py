@@ -18,14 +18,13 @@ class Resource(NamedTuple):
 class JobmeshError(Exception):
     """The base of all errors that cross an RPC.
 
-    Attributes:
-        code: the gRPC status code.
-        reason: an UPPER_SNAKE word that programs may switch on.
-        message: for people; says what to do.
-        metadata: what a program may want to know, as strings.
-        violations: ``(field, description)`` of each bad field of the request.
-        retry_after: seconds after which the call may be repeated, where waiting helps.
-        resource: what is missing or in the wrong state.
+    - ``code``: the gRPC status code.
+    - ``reason``: an UPPER_SNAKE word that programs may switch on.
+    - ``message``: for people; says what to do.
+    - ``metadata``: what a program may want to know, as strings.
+    - ``violations``: ``(field, description)`` of each bad field of the request.
+    - ``retry_after``: seconds after which the call may be repeated, where waiting helps.
+    - ``resource``: what is missing or in the wrong state.
     """
 
     default_code: ClassVar[StatusCode] = StatusCode.UNKNOWN
@@ -314,7 +313,7 @@ class Overloaded(Unavailable):
 
 
 class Draining(Unavailable):
-    """This replica is stopping; go on with another one."""
+    """The replica is stopping; go on with another one."""
 
     default_reason = "DRAINING"
 

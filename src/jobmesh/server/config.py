@@ -69,7 +69,7 @@ class SettingInfo:
 def setting(
     default: Any = _MISSING,
     *,
-    help: str = "",
+    help: str = "",  # noqa: A002 - as in click and argparse
     secret: bool = False,
     env: str = "",
     minimum: float | None = None,
@@ -78,13 +78,12 @@ def setting(
 ) -> Any:
     """Declare a field of a settings dataclass.
 
-    Args:
-        default: its value when no source has one; without it the setting is required.
-        secret: never shown by ``repr`` or :func:`describe`; may also be read from the file that
-            ``JOBMESH_<FIELD>_FILE`` names.
-        env: a variable's name instead of ``JOBMESH_<FIELD>``.
-        minimum, maximum: inclusive bounds of a number.
-        check: returns what is wrong with a value (without repeating it), or nothing.
+    - ``default``: its value when no source has one; without it the setting is required.
+    - ``secret``: never shown by ``repr`` or :func:`describe`; may also be read from the file that
+      ``JOBMESH_<FIELD>_FILE`` names.
+    - ``env``: a variable's name instead of ``JOBMESH_<FIELD>``.
+    - ``minimum``, ``maximum``: inclusive bounds of a number.
+    - ``check``: returns what is wrong with a value (without repeating it), or nothing.
     """
     meta = {
         "help": help,
@@ -113,14 +112,12 @@ def load(
 ) -> S:
     """An instance of the settings dataclass, from all sources.
 
-    Args:
-        flags: values by field name, ``None`` where the flag was not given; others are ignored.
-        component: the table of the file that is for this component, e.g. ``dispatcher``.
-        env: instead of ``os.environ``.
-        file: instead of ``$JOBMESH_CONFIG`` or ``./jobmesh.toml``; those may be absent.
+    - ``flags``: values by field name, ``None`` where the flag was not given; others are ignored.
+    - ``component``: the table of the file that is for this component, e.g. ``dispatcher``.
+    - ``env``: instead of ``os.environ``.
+    - ``file``: instead of ``$JOBMESH_CONFIG`` or ``./jobmesh.toml``; only the latter may be absent.
 
-    Raises:
-        ConfigError: naming every unusable setting and its source.
+    It raises :class:`ConfigError`, which names every unusable setting and its source.
     """
     env = os.environ if env is None else env
     infos = settings_of(cls)

@@ -1,7 +1,7 @@
 """``grpc.health.v1`` for a service and its process.
 
-The servicer of grpcio-health-checking keeps a ``Watch`` open until the server kills it, so that each
-stop takes its whole grace; this one ends its watches when told to.
+The servicer of grpcio-health-checking keeps a ``Watch`` open until the server kills it, so that
+each stop takes its whole grace; this one ends its watches when told to.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _unary(behavior: Handler, metrics: MethodMetrics, deadline: float | None) ->
 
 
 async def _limited(behavior: Handler, request: Any, context: Context, seconds: float) -> Any:
-    """Apply our deadline, since the client gave none: a call held for ever holds memory for ever."""
+    """Apply our deadline, as the client gave none: a call held for ever holds memory for ever."""
     try:
         async with asyncio.timeout(seconds) as limit:
             return await behavior(request, context)

@@ -42,10 +42,9 @@ class Part(Protocol):
 class Service:
     """Starts parts in order, waits for a reason to stop, stops them in reverse.
 
-    Args:
-        name: for logs.
-        parts: the parts, or a function that makes them once the loop runs.
-        stop_timeout_seconds: how long one part may take to stop before it is left behind.
+    - ``name``: for logs.
+    - ``parts``: the parts, or a function that makes them once the loop runs.
+    - ``stop_timeout_seconds``: how long one part may take to stop before it is left behind.
     """
 
     def __init__(

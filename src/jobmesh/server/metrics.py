@@ -39,7 +39,9 @@ def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counte
     """The counter of that name, made on first use; the name ends with ``_total``."""
     if not name.endswith("_total"):
         raise ValueError(f"{name}: a counter's name ends with _total")
-    return _once(Counter, name, lambda: Counter(_valid(name), documentation, labels, registry=REGISTRY))
+    return _once(
+        Counter, name, lambda: Counter(_valid(name), documentation, labels, registry=REGISTRY)
+    )
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
