@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import asyncpg
 
 from jobmesh.dev.nats import EmbeddedNats, NatsConfig
 from jobmesh.dev.postgres import EmbeddedPostgres, PostgresConfig
+from jobmesh_dispatcher.migrate import migrate
 
 TEMPLATE = "jobmesh_template"
 TIMEOUT = 20.0
@@ -27,7 +26,7 @@ class TestPostgres:
         """Start it and migrate the template."""
         await self.server.start()
         await self._execute(f"CREATE DATABASE {TEMPLATE}")
-        await _migrate(self.dsn(TEMPLATE))
+        await migrate(self.dsn(TEMPLATE))
 
     async def stop(self) -> None:
         await self.server.stop()
@@ -57,8 +56,3 @@ class TestPostgres:
 def new_nats(root: Path, port: int) -> EmbeddedNats:
     """An own server, since the names of streams are fixed; it starts in milliseconds."""
     return EmbeddedNats(NatsConfig(root=root / "nats", port=port))
-
-
-async def _migrate(dsn: str) -> None:
-    if find_spec("jobmesh_dispatcher.migrate") is not None:
-        await import_module("jobmesh_dispatcher.migrate").migrate(dsn)

@@ -35,6 +35,7 @@ def account_for(data: Path, programs: Path) -> Account | None:
     owner = data.stat().st_uid if data.exists() else None
     if os.geteuid() != 0:
         _require_own(data, owner)
+        _require_name()
         return None
     identity = _unprivileged(owner)
     if _open_to_all(data) and _open_to_all(programs):
@@ -48,6 +49,16 @@ def _require_own(data: Path, owner: int | None) -> None:
             f"{data} belongs to user {owner} and this is user {os.geteuid()}: start as the user "
             "who made it (root, if it was made by root), or choose another directory"
         )
+
+
+def _require_name() -> None:
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        raise DevError(
+            f"PostgreSQL needs a name for user {os.geteuid()}, which has no line in /etc/passwd: "
+            "add one, or start as another user"
+        ) from None
 
 
 def _unprivileged(owner: int | None) -> pwd.struct_passwd:

@@ -38,6 +38,7 @@ class Child:
     def __init__(self, program: Program, process: Process) -> None:
         self.program = program
         self._process = process
+        self._swept = False
 
     @classmethod
     async def start(cls, program: Program) -> Child:
@@ -95,10 +96,14 @@ class Child:
         return await asyncio.wait_for(self.wait(), KILL_GRACE)
 
     def kill(self) -> None:
-        """End it at once, with all that it started and did not put into another session."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.send(signal.SIGKILL)
+        """End it at once, with all that it started and did not put into another session.
+
+        After it has ended by itself this ends what it left; once, as its number is free from then.
+        """
+        if not self._swept:
+            self._swept = self.exit_code is not None
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
 
 def describe_exit(code: int) -> str:

@@ -26,6 +26,7 @@ class NatsConfig:
 
     root: Path
     port: int
+    log: Path | None = None
     monitor_port: int | None = None
     max_memory: int = 256 * 1024 * 1024
     max_file: int = 8 * 1024 * 1024 * 1024
@@ -39,7 +40,7 @@ class EmbeddedNats:
         self._config = config
         self._root = config.root.resolve()
         self._store = self._root / "store"
-        self.log = self._root / "nats.log"
+        self.log = config.log or self._root / "nats.log"
         self.child: Child | None = None
 
     @property
@@ -77,6 +78,11 @@ class EmbeddedNats:
         """Stop it; its store stays. Safe to repeat."""
         if self.child is not None:
             await self.child.stop((signal.SIGTERM, STOP_GRACE))
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.child is not None:
+            self.child.kill()
 
     def _configuration(self, pid_file: Path) -> str:
         config = self._config

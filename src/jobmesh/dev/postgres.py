@@ -71,6 +71,7 @@ class PostgresConfig:
 
     root: Path
     port: int
+    log: Path | None = None
     durable: bool = True
     start_timeout: float = 60.0
 
@@ -84,7 +85,7 @@ class EmbeddedPostgres:
         self._root = root
         self._data = root / "data"
         self._password_file = root / "password"
-        self.log = root / "postgres.log"
+        self.log = config.log or root / "postgres.log"
         self.child: Child | None = None
 
     def dsn(self, database: str = DATABASE) -> str:
@@ -118,6 +119,11 @@ class EmbeddedPostgres:
             await self.child.stop(
                 (signal.SIGINT, FAST_SHUTDOWN_GRACE), (signal.SIGQUIT, IMMEDIATE_SHUTDOWN_GRACE)
             )
+
+    def kill(self) -> None:
+        """End it without a checkpoint; the next start recovers."""
+        if self.child is not None:
+            self.child.send(signal.SIGQUIT)
 
     def _server(self, account: Account | None) -> Program:
         settings = SETTINGS | (DURABLE if self._config.durable else FAST)
