@@ -1,0 +1,75 @@
+"""The scheduler's few connections to PostgreSQL, each wait with an end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+from asyncpg import exceptions
+
+MOST_CONNECTIONS = 2
+CLOSE_TIMEOUT = 2.0
+# What may go wrong with the database from outside; everything else is a defect of ours.
+DATABASE_ERRORS = (
+    exceptions.PostgresError,
+    exceptions.InterfaceError,
+    exceptions.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+
+
+class Database:
+    """A pool that connects when first used: a database that is down does not keep us from starting.
+
+    The DSN may name several hosts; the one that takes writes is used. ``timeout`` is in seconds,
+    and holds for connecting, for getting a connection and for a statement, each.
+    """
+
+    def __init__(self, dsn: str, *, timeout: float) -> None:
+        self._dsn = dsn
+        self._timeout = timeout
+        self._pool: asyncpg.Pool | None = None
+
+    async def start(self) -> None:
+        """Make the pool; nothing is connected yet."""
+        self._pool = await asyncpg.create_pool(
+            self._dsn,
+            min_size=0,
+            max_size=MOST_CONNECTIONS,
+            max_inactive_connection_lifetime=60.0,
+            timeout=self._timeout,
+            command_timeout=self._timeout,
+            # A pooler in transaction mode may stand between: nothing outlives a transaction.
+            statement_cache_size=0,
+            target_session_attrs="read-write",
+            server_settings={"application_name": "jobmesh-scheduler"},
+        )
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await pool.close()
+        except TimeoutError:
+            pool.terminate()
+
+    async def row(self, statement: str, *arguments: object) -> asyncpg.Record | None:
+        """The statement's first row, committed.
+
+        :raises: one of `DATABASE_ERRORS`.
+        """
+        if self._pool is None:
+            raise exceptions.InterfaceError("the pool is closed")
+        try:
+            async with self._pool.acquire(timeout=self._timeout) as connection:
+                async with connection.transaction():
+                    row: asyncpg.Record | None = await connection.fetchrow(statement, *arguments)
+                return row
+        except exceptions.ReadOnlySQLTransactionError:
+            # The primary was demoted under us: connect again, to wherever it is now.
+            await self._pool.expire_connections()
+            raise
