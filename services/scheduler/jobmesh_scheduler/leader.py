@@ -44,14 +44,14 @@ class Leader:
         """The present tenure, if this process leads."""
         return self._election.tenure
 
-    @property
-    def database_reachable(self) -> bool:
-        """Whether the database answers."""
+    async def check_database(self) -> bool:
+        """Whether the database answers, as far as the election has seen."""
         return self._election.database_reachable
 
     async def start(self) -> None:
         """Open the channel and the pool, and stand for election."""
         targets = await resolve(self._config.dispatchers)
+        # Not the traced kind: what is asked several times a second, of no job, is no trace.
         self._channel = open_channel(targets, DISPATCH_SERVICE)
         await self._database.start()
         await self._election.start()
