@@ -134,6 +134,8 @@ class Batcher(Generic[T, R]):
         except asyncio.CancelledError:
             if not entry.taken:
                 self._abandon()
+            elif not future.cancelled():
+                future.exception()  # answered at the same moment: nobody else will look at it
             raise
 
     def _abandon(self) -> None:
@@ -175,19 +177,12 @@ class Batcher(Generic[T, R]):
                 raise RuntimeError(
                     f"{self.name}: flush returned {len(results)} results for {len(batch)} items"
                 )
+            _answer(batch, results)
         except asyncio.CancelledError:
             _fail(batch, Draining(self.name))
             raise
         except Exception as error:
             _fail(batch, error)
-        else:
-            for entry, result in zip(batch, results, strict=True):
-                if entry.future.done():
-                    continue
-                if isinstance(result, BaseException):
-                    entry.future.set_exception(result)
-                else:
-                    entry.future.set_result(result)
 
     def _land(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
@@ -204,6 +199,16 @@ class Batcher(Generic[T, R]):
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
+
+
+def _answer(batch: list[_Entry[T, R]], results: Sequence[R | BaseException]) -> None:
+    for entry, result in zip(batch, results, strict=True):
+        if entry.future.done():
+            continue
+        if isinstance(result, BaseException):
+            entry.future.set_exception(result)
+        else:
+            entry.future.set_result(result)
 
 
 def _fail(batch: Iterable[_Entry[T, R]], error: BaseException) -> None:

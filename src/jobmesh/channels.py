@@ -36,8 +36,8 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 def service_config(services: Iterable[str] = (), *, health_check: bool = True) -> dict[str, Any]:
     """The gRPC service config: round robin, client health checks, retries of UNAVAILABLE.
 
-    ``services`` are the full names whose calls are retried, none meaning all; ``health_check`` leaves
-    out replicas that say they do not serve.
+    ``services`` are the full names whose calls are retried, none meaning all; ``health_check``
+    leaves out replicas that say they do not serve.
     """
     names = [{"service": service} for service in services] or [{}]
     config: dict[str, Any] = {
@@ -73,10 +73,10 @@ def open_channel(
 ) -> grpc.aio.Channel:
     """A channel that balances over ``targets``; it connects on first use and never blocks.
 
-    - ``targets``: several ``address:port``, or one ``name:port`` whose DNS records are the replicas.
-      Several names: :func:`resolve` them first.
-    - ``service``: full name(s) of the services called through it, for the retry policy; ""  means
-      all.
+    - ``targets``: several ``address:port``, or one ``name:port`` whose DNS records are the
+      replicas. Several names: :func:`resolve` them first.
+    - ``service``: full name(s) of the services called through it, for the retry policy; none
+      means all.
     - ``credentials``: for TLS; none means plain text.
     - ``health_check``: use only replicas that say they serve (not behind a proxy).
     - ``options``: further channel arguments; they win.
@@ -121,7 +121,7 @@ async def resolve(targets: Sequence[str] | str, timeout: float = 5.0) -> list[st
 
     One name alone is left to gRPC, which follows changes of its DNS records.
 
-    It raises OSError for an unknown name, TimeoutError if there is no answer in ``timeout`` seconds.
+    It raises OSError for an unknown name, TimeoutError without an answer in ``timeout`` seconds.
     """
     if isinstance(targets, str):
         targets = targets.split(",")

@@ -8,7 +8,8 @@ which peers and proxies limit (8 KiB and less) by dropping the whole answer.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -24,25 +25,29 @@ DOMAIN = "jobmesh"
 DETAILS_KEY = "grpc-status-details-bin"
 STATUS_LIMIT_BYTES = 1024
 
-_FIRST_TEXT_LIMIT = 256
-_LEAST_TEXT_LIMIT = 16
-_MOST_ENTRIES = 16
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ELLIPSIS = "..."
 
 
+class _Size(NamedTuple):
+    """How much of an error is told."""
+
+    text: int  # bytes of each text
+    violations: int
+    metadata: int
+
+
+# Tried in turn until the whole fits; the last one always does. A few violations that can be read
+# say more than many stumps.
+_SIZES = (_Size(256, 16, 16), _Size(128, 5, 12), _Size(96, 3, 6), _Size(32, 2, 4), _Size(16, 1, 3))
+
+
 def to_status(error: JobmeshError) -> status_pb2.Status:
     """The error as a status of at most 1 KiB; long texts and the last violations are cut."""
-    text_limit = _FIRST_TEXT_LIMIT
-    violations = error.violations[:_MOST_ENTRIES]
-    status = _build(error, violations, text_limit)
-    while status.ByteSize() > STATUS_LIMIT_BYTES and text_limit > _LEAST_TEXT_LIMIT:
-        # Fewer violations first: a few that can be read say more than many stumps.
-        if len(violations) > 3:
-            violations = violations[: len(violations) // 2]
-        else:
-            text_limit //= 2
-        status = _build(error, violations, text_limit)
+    for size in _SIZES:
+        status = _build(error, size)
+        if status.ByteSize() <= STATUS_LIMIT_BYTES:
+            break
     return status
 
 
@@ -110,28 +115,25 @@ def _cut(text: str, limit: int) -> str:
     return data[: limit - len(_ELLIPSIS)].decode("utf-8", "ignore") + _ELLIPSIS
 
 
-def _build(
-    error: JobmeshError, violations: Iterable[tuple[str, str]], text_limit: int
-) -> status_pb2.Status:
+def _build(error: JobmeshError, size: _Size) -> status_pb2.Status:
     status = status_pb2.Status(
-        code=error.code.value[0], message=safe_text(error.message, text_limit)
+        code=error.code.value[0], message=safe_text(error.message, size.text)
     )
-    for detail in _details(error, violations, text_limit):
+    for detail in _details(error, size):
         status.details.add().Pack(detail)
     return status
 
 
-def _details(
-    error: JobmeshError, violations: Iterable[tuple[str, str]], limit: int
-) -> Iterable[Message]:
-    entries = list(error.metadata.items())[:_MOST_ENTRIES]
+def _details(error: JobmeshError, size: _Size) -> Iterable[Message]:
+    limit = size.text
+    entries = islice(error.metadata.items(), size.metadata)
     yield error_details_pb2.ErrorInfo(
         reason=_cut(error.reason, 63),
         domain=DOMAIN,
         metadata={_cut(key, 32): _cut(value, limit) for key, value in entries},
     )
     bad = error_details_pb2.BadRequest()
-    for field, description in violations:
+    for field, description in error.violations[: size.violations]:
         bad.field_violations.add(field=_cut(field, limit), description=_cut(description, limit))
     if bad.field_violations:
         yield bad

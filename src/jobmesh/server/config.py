@@ -239,13 +239,19 @@ def _convert(
     if isinstance(value, str) and _is_sequence(info.type):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
-        converted = msgspec.convert(value, info.type, strict=False)
+        converted = msgspec.convert(value, info.type, strict=False, dec_hook=_decode_other)
     except msgspec.ValidationError as error:
         raise ConfigError([f"{info.name} from {source}: {error}"]) from None
     wrong = _out_of_bounds(info, converted) or (check(converted) if check else None)
     if wrong:
         raise ConfigError([f"{info.name} from {source}: {wrong}"])
     return converted
+
+
+def _decode_other(kind: type[Any], value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"expected {kind.__name__}")
 
 
 def _out_of_bounds(info: SettingInfo, value: object) -> str | None:

@@ -15,6 +15,7 @@ from jobmesh.channels import MESSAGE_OPTIONS, join_address
 from jobmesh.server import health, tracing
 from jobmesh.server.health import HealthServicer, add_health
 from jobmesh.server.interceptor import DEFAULT_DEADLINE_SECONDS, CallInterceptor
+from jobmesh.server.readiness import Readiness
 from jobmesh.server.reflection import add_reflection
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
+_CLEANUP_SECONDS = 2.0
+
+
 class PortTaken(OSError):
     """The address cannot be listened on."""
 
@@ -45,6 +49,7 @@ class GrpcServer:
     - ``services``: ``(add_…Servicer_to_server, servicer, full name)`` of each.
     - ``port``: 0 takes a free one; :attr:`port` tells which after the start.
     - ``interceptors``: run inside the server's own, which map errors and count calls.
+    - ``readiness``: is made not ready when the drain begins.
     - ``on_drain``: ends the streams that the service itself keeps open, after clients were told to
       go elsewhere; bounded by ``grace_seconds``.
     - ``drain_seconds``: how long clients get to notice NOT_SERVING before that.
@@ -61,6 +66,7 @@ class GrpcServer:
         *,
         credentials: grpc.ServerCredentials | None = None,
         interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+        readiness: Readiness | None = None,
         on_drain: Callable[[], Awaitable[object]] | None = None,
         drain_seconds: float = 0.5,
         grace_seconds: float = 5.0,
@@ -73,11 +79,9 @@ class GrpcServer:
         self.port = port
         self._services = services
         self._credentials = credentials
-        self._interceptors = (
-            *tracing.server_interceptors(),
-            CallInterceptor(default_deadline_seconds, deadlines),
-            *interceptors,
-        )
+        self._calls = CallInterceptor(default_deadline_seconds, deadlines)
+        self._interceptors = (*tracing.server_interceptors(), self._calls, *interceptors)
+        self._readiness = readiness
         self._on_drain = on_drain
         self._drain_seconds = drain_seconds
         self._grace_seconds = grace_seconds
@@ -136,6 +140,7 @@ class GrpcServer:
             if server is not None:
                 await self._end_drain()
                 await server.stop(self._grace_seconds)
+                await self._until_idle()
 
     async def _end_drain(self) -> None:
         """Await the drain; it still runs here only if the stop itself was cancelled."""
@@ -143,8 +148,18 @@ class GrpcServer:
             self._draining.cancel()
             await asyncio.wait({self._draining})
 
+    async def _until_idle(self) -> None:
+        """gRPC returns before the handlers it cancelled have cleaned up, with what stops next."""
+        try:
+            async with asyncio.timeout(_CLEANUP_SECONDS):
+                await self._calls.wait_idle()
+        except TimeoutError:
+            log.warning("handlers still run %g s after they were cancelled", _CLEANUP_SECONDS)
+
     async def _drain(self) -> None:
         assert self._health is not None
+        if self._readiness is not None:
+            self._readiness.set_draining()
         self._health.set_serving(False)
         await asyncio.sleep(self._drain_seconds)
         if self._on_drain is not None:

@@ -27,7 +27,7 @@ from jobmesh.errors import (
     from_rpc_error,
     to_status,
 )
-from jobmesh.server.call_metrics import MethodMetrics
+from jobmesh.server.call_metrics import ActiveCalls, MethodMetrics
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,11 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         self._default_deadline = default_deadline
         self._deadlines = dict(deadlines or {})
         self._wrapped: dict[str, tuple[Any, Any]] = {}
+        self._active = ActiveCalls()
+
+    async def wait_idle(self) -> None:
+        """Return once no handler runs any more, their `finally` blocks included."""
+        await self._active.wait_idle()
 
     async def intercept_service(
         self,
@@ -73,7 +78,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return wrapped
 
     def _wrap(self, method: str, handler: Any) -> Any:
-        metrics = MethodMetrics(method)
+        metrics = MethodMetrics(method, self._active)
         serializers = handler.request_deserializer, handler.response_serializer
         deadline = self._deadlines.get(method, self._default_deadline)
         if handler.unary_unary:
@@ -151,8 +156,11 @@ def _judge(error: BaseException, context: Context, method: str) -> tuple[str, Jo
 
     A cancellation, and a handler's own abort, are left as they are.
     """
-    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+    if isinstance(error, GeneratorExit) or _is_cancelled(error):
         return "CANCELLED", None
+    if isinstance(error, asyncio.CancelledError):
+        # Something inside was cancelled, not this call: a part that is being stopped.
+        return "UNAVAILABLE", Unavailable("the call was interrupted inside the service")
     if isinstance(error, grpc.aio.AbortError):
         return _code_of(context), None
     if not isinstance(error, Exception):
@@ -165,6 +173,14 @@ async def _abort(context: Context, answer: JobmeshError) -> NoReturn:
     status = to_status(answer)
     details = ((DETAILS_KEY, status.SerializeToString()),)
     await context.abort(answer.code, status.message, details)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether the call's own task is being cancelled: the client left, or its deadline passed."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _code_of(context: Context) -> str:

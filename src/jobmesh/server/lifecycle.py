@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import uvloop
 
+from jobmesh.server import logs, tracing
 from jobmesh.server.tasks import Periodic, TaskOwner, set_failure_handler
 
 __all__ = ["Part", "Periodic", "Service", "TaskOwner", "run_forever"]
@@ -141,13 +142,21 @@ def run_forever(
     *,
     name: str = "jobmesh",
     stop_timeout_seconds: float = 60.0,
+    log_level: str = "",
+    log_format: str = "",
 ) -> int:
     """Run a service on uvloop until it is stopped; returns the exit code for ``sys.exit``.
 
-    Pass a function when parts must be made while the loop runs.
+    Pass a function when parts must be made while the loop runs. Logs and traces are set up first,
+    as the environment says; what they hold is written at the end.
     """
+    logs.configure(name, level=log_level, format=log_format)
+    tracing.configure(name)
 
     async def main() -> int:
         return await Service(name, parts, stop_timeout_seconds=stop_timeout_seconds).run()
 
-    return uvloop.run(main())
+    try:
+        return uvloop.run(main())
+    finally:
+        tracing.shutdown()

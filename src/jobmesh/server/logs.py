@@ -54,7 +54,11 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
-        return _encoder.encode(self.fields(record)).decode()
+        fields = self.fields(record)
+        try:
+            return _encoder.encode(fields).decode()
+        except UnicodeEncodeError:  # lone surrogates, e.g. of a file's name
+            return _encoder.encode({key: _legible(value) for key, value in fields.items()}).decode()
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """What the line holds."""
@@ -171,6 +175,10 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _rfc3339(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _legible(value: Any) -> str:
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _cut(text: str) -> str:

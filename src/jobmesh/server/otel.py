@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import grpc
 import grpc.aio
 from opentelemetry import propagate, trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -39,9 +40,8 @@ class OpenTelemetry:
         self._provider.shutdown()
 
     def server_interceptors(self) -> Sequence[Any]:
-        """Spans for served calls, but not for probes."""
-        make: Any = OpenTelemetryAioServerInterceptor  # it has no types
-        return (make(self._tracer, filter_=_is_traced),)
+        """Spans for served unary calls, but not for probes."""
+        return (UnaryServerInterceptor(self._tracer),)
 
     def client_interceptors(self) -> Sequence[Any]:
         """Spans for unary calls made.
@@ -76,6 +76,33 @@ class OpenTelemetry:
         """A span below ``traceparent``."""
         parent = _propagator.extract({"traceparent": traceparent})
         return self._tracer.start_as_current_span(name, parent, attributes=dict(attributes))
+
+
+class UnaryServerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+    """OpenTelemetry's interceptor, for unary calls only.
+
+    It does not close the generators of streams that it wraps, and reports OK for those that failed
+    or were cancelled.
+    """
+
+    def __init__(self, tracer: trace.Tracer) -> None:
+        make: Any = OpenTelemetryAioServerInterceptor  # it has no types
+        self._traced = make(tracer, filter_=_is_traced)
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """The handler of the call, in a span if it is unary."""
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.request_streaming or handler.response_streaming:
+            return handler
+
+        async def found(details: grpc.HandlerCallDetails) -> Any:
+            return handler
+
+        return await self._traced.intercept_service(found, handler_call_details)
 
 
 class CancellingInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]

@@ -35,6 +35,8 @@ class TaskOwner:
     """
 
     def __init__(self, on_failure: OnFailure | None = None) -> None:
+        # Of where the owner was made, or else of where it is used first: a part may be made
+        # before its service runs.
         self._on_failure = on_failure or _on_failure.get()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
@@ -47,6 +49,8 @@ class TaskOwner:
         if self._stopping:
             coro.close()
             raise RuntimeError(f"cannot start {name}: its owner is stopping")
+        if self._on_failure is None:
+            self._on_failure = _on_failure.get()
         task = asyncio.get_running_loop().create_task(coro, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)

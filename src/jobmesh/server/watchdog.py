@@ -64,11 +64,11 @@ class Watchdog:
     def _note(self, lag: float) -> None:
         _lag.set(lag)
         self.longest = max(self.longest, lag)
+        stack, self._stack = self._stack, ""
         if lag <= self._threshold:
             return
         self.blocked += 1
         _blocked.inc()
-        stack, self._stack = self._stack, ""
         where = f", in:\n{stack}" if stack else ""
         log.warning("the event loop was blocked for %.0f ms%s", lag * 1000, where)
 
