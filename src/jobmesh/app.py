@@ -1,0 +1,107 @@
+"""The registry of a program's tasks, which a runner serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ParamSpec, TypeVar, overload
+
+from jobmesh.durations import DurationLike
+from jobmesh.retry import Retry
+from jobmesh.task import DEFAULT_QUEUE, InvalidTask, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class App:
+    """Tasks by name::
+
+        app = App()
+
+        @app.task("reports.generate", queue="reports", timeout="10m", retry=Retry(max_attempts=5))
+        async def generate(job: JobContext, month: str, rows: int = 1000) -> dict[str, int]: ...
+
+    ``jobmesh runner --app module:app`` runs them.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[Any, Any]] = {}
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any]]:
+        """The tasks by name; not to be changed."""
+        return MappingProxyType(self._tasks)
+
+    @overload
+    def task(self, name: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        timeout: DurationLike | None = None,
+        retry: Retry | None = None,
+        process: bool = False,
+        priority: int | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(
+        self,
+        name: Callable[P, R] | str | None = None,
+        /,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        timeout: DurationLike | None = None,
+        retry: Retry | None = None,
+        process: bool = False,
+        priority: int | None = None,
+    ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
+        """Make a function a task, as ``@app.task`` or ``@app.task(…)``.
+
+        :param name: the job type; ``module.function`` if left out.
+        :param queue: where its jobs wait unless the submitter says otherwise.
+        :param timeout: the longest that an attempt may run, e.g. ``"10m"``.
+        :param retry: its retry policy instead of the queue's.
+        :param process: run it in a process of its own; not supported yet.
+        :param priority: 0 to 9, 9 first.
+        :raises InvalidTask: the name is taken or malformed, or an option out of its bounds.
+        """
+        if process:
+            raise InvalidTask("process=True is not supported yet; leave it out to run in a thread")
+
+        def register(function: Callable[P, R]) -> Task[P, R]:
+            given = name if isinstance(name, str) else None
+            task = Task(
+                function, given, queue=queue, timeout=timeout, retry=retry, priority=priority
+            )
+            self.add(task)
+            return task
+
+        return register(name) if callable(name) else register
+
+    def add(self, task: Task[..., Any]) -> None:
+        """Register a task that another app made, or none.
+
+        :raises InvalidTask: another one has its name.
+        """
+        present = self._tasks.setdefault(task.name, task)
+        if present is not task:
+            raise InvalidTask(
+                f"task {task.name} is registered already, by {_place(present)}; "
+                f"give {_place(task)} another name"
+            )
+
+    def include(self, other: App) -> None:
+        """Register all tasks of another app, so that programs can be put together of modules."""
+        for task in other.tasks.values():
+            self.add(task)
+
+
+def _place(task: Task[..., Any]) -> str:
+    function = task.function
+    module = getattr(function, "__module__", "?")
+    return f"{module}.{getattr(function, '__qualname__', function)}"

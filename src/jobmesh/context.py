@@ -1,0 +1,302 @@
+"""What a handler is given besides its arguments: who it is, and its line to the mesh.
+
+An ``async`` handler gets a :class:`JobContext`, whose methods are awaited. A plain function, which
+runs in a thread, gets a :class:`SyncJobContext`, whose methods block; it may annotate either. Both
+carry the same attributes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import threading
+import time
+from collections.abc import Generator, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from jobmesh import codec
+from jobmesh.durations import DurationLike
+from jobmesh.job_log import JobLog, LogSink
+from jobmesh.outcomes import JobCancelled, PermanentError, RetryLater, Snooze
+
+T = TypeVar("T")
+
+MOST_MESSAGE_CHARACTERS = 1000
+YIELD_EVERY_SECONDS = 0.01
+
+
+class JobInfo(Protocol):
+    """What is known of the job and its attempt."""
+
+    @property
+    def job_id(self) -> str:
+        """Its UUID."""
+
+    @property
+    def type(self) -> str:
+        """The task's name."""
+
+    @property
+    def queue(self) -> str:
+        """Its queue."""
+
+    @property
+    def attempt(self) -> int:
+        """Counts the claims of the job, from 1."""
+
+    @property
+    def failures(self) -> int:
+        """Attempts that failed before."""
+
+    @property
+    def max_attempts(self) -> int:
+        """Attempts that may fail in all; 0 if unknown."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What its submitter attached."""
+
+    @property
+    def create_time(self) -> datetime | None:
+        """When it was submitted, in UTC."""
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt must have ended, in UTC; None if it may take for ever."""
+
+    @property
+    def checkpoint(self) -> bytes | None:
+        """JSON that an earlier attempt stored last."""
+
+
+class Line(LogSink, Protocol):
+    """A handler's way to the mesh. All of it may be called from any thread and never blocks."""
+
+    def progress(self, fraction: float, message: str, current: int, total: int) -> None:
+        """Tell how far it is; only the latest counts."""
+
+    def checkpoint(self, value: object) -> Future[None]:
+        """Store a value; the future is done once it is durable.
+
+        It may raise NotSerializable or PayloadTooLarge at once, and the future LeaseLost.
+        """
+
+
+class ContextBase:
+    """What contexts of both kinds have in common."""
+
+    def __init__(self, info: JobInfo, line: Line) -> None:
+        self._info = info
+        self._line = line
+        self._fraction = 0.0
+        self._restored: Any = _NOT_DECODED
+        self.log = JobLog(line)
+
+    @property
+    def job_id(self) -> str:
+        """The job's UUID."""
+        return self._info.job_id
+
+    @property
+    def type(self) -> str:
+        """The task's name."""
+        return self._info.type
+
+    @property
+    def queue(self) -> str:
+        """The job's queue."""
+        return self._info.queue
+
+    @property
+    def attempt(self) -> int:
+        """Counts the claims of the job, from 1; it never goes back."""
+        return self._info.attempt
+
+    @property
+    def fence(self) -> int:
+        """The fencing token: hand it to systems that refuse writes with an older one."""
+        return self._info.attempt
+
+    @property
+    def failures(self) -> int:
+        """Attempts that failed before."""
+        return self._info.failures
+
+    @property
+    def max_attempts(self) -> int:
+        """Attempts that may fail in all; 0 if unknown."""
+        return self._info.max_attempts
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What the submitter attached."""
+        return self._info.labels
+
+    @property
+    def create_time(self) -> datetime | None:
+        """When the job was submitted, in UTC."""
+        return self._info.create_time
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt must have ended, in UTC; None if it may take for ever."""
+        return self._info.deadline
+
+    @property
+    def restored(self) -> Any:
+        """The last checkpoint of an earlier attempt as builtins; None if there is none."""
+        if self._restored is _NOT_DECODED:
+            data = self._info.checkpoint
+            self._restored = None if data is None else codec.decode(data)
+        return self._restored
+
+    def restored_as(self, kind: builtins.type[T]) -> T | None:
+        """The last checkpoint decoded as ``kind``, e.g. a dataclass; None if there is none.
+
+        :raises msgspec.ValidationError: it does not fit.
+        """
+        data = self._info.checkpoint
+        if data is None:
+            return None
+        return msgspec.json.decode(data, type=kind, dec_hook=codec.decode_foreign)
+
+    def permanent(self, message: str) -> PermanentError:
+        """An error to raise that no retry can mend: ``raise job.permanent("no such month")``."""
+        return PermanentError(message)
+
+    def retry_after(self, delay: DurationLike, message: str = "") -> RetryLater:
+        """An error to raise, after which the next attempt waits so long."""
+        return RetryLater(delay, message)
+
+    def snooze(self, delay: DurationLike) -> Snooze:
+        """To raise: run the job again after so long, without charging a failure."""
+        return Snooze(delay)
+
+    def _report(self, fraction: float | None, message: str, current: int, total: int) -> None:
+        if current < 0 or total < 0:
+            raise ValueError("current and total of a progress must not be negative")
+        if fraction is None:
+            fraction = current / total if total else self._fraction
+        if fraction != fraction:
+            raise ValueError("the fraction of a progress must be a number")
+        # Sums of floats end up a hair above 1; no job should fail for it.
+        self._fraction = min(max(float(fraction), 0.0), 1.0)
+        self._line.progress(
+            self._fraction, message[:MOST_MESSAGE_CHARACTERS], int(current), int(total)
+        )
+
+
+_NOT_DECODED = object()
+
+
+class Stop(asyncio.Event):
+    """Set when an async handler should end; it gets a ``CancelledError`` as well.
+
+    ``reason`` says why: a cancellation, a timeout, a drain, or that the job is no longer its own.
+    """
+
+    reason = ""
+
+
+class SyncStop(threading.Event):
+    """Set when a plain handler should end: nothing else can make a thread stop."""
+
+    reason = ""
+
+
+class JobContext(ContextBase):
+    """The context of an ``async`` handler; it is used on the loop that runs the handler.
+
+    ``cancelled`` is set when the handler should end: ``job.cancelled.is_set()``,
+    ``await job.cancelled.wait()``. It gets a ``CancelledError`` too, and may clean up for as long
+    as the grace lasts. What it returns all the same is recorded.
+    """
+
+    def __init__(self, info: JobInfo, line: Line) -> None:
+        super().__init__(info, line)
+        self.cancelled = Stop()
+        self._pause = _Pause()
+        self._storing = asyncio.Lock()
+
+    def progress(
+        self, fraction: float | None = None, message: str = "", *, current: int = 0, total: int = 0
+    ) -> _Pause:
+        """Tell how far the handler is; ``await`` it, so that the loop gets a turn.
+
+        It never waits for the network: the latest progress is sent, about ten times a second.
+
+        :param fraction: 0 to 1; if left out, ``current / total``, or else as it was.
+        :param message: what it is doing, cut at 1,000 characters.
+        :param current, total: in whatever unit the handler counts.
+        """
+        self._report(fraction, message, current, total)
+        return self._pause
+
+    async def checkpoint(self, value: object) -> None:
+        """Store ``value``, which replaces the last one; returns once it is durable.
+
+        Calls from several tasks take turns. If it is cancelled, the value may yet be stored.
+
+        :raises LeaseLost: the job is no longer this attempt's; the handler should stop.
+        :raises NotSerializable, PayloadTooLarge: it is no JSON of at most 1 MiB.
+        """
+        async with self._storing:
+            await asyncio.wrap_future(self._line.checkpoint(value))
+
+    def raise_if_cancelled(self) -> None:
+        """Raise :class:`JobCancelled` if the handler should end."""
+        if self.cancelled.is_set():
+            raise JobCancelled(self.cancelled.reason)
+
+
+class SyncJobContext(ContextBase):
+    """The context of a plain handler, which runs in a thread; it may be shared with others.
+
+    ``cancelled`` is set when the handler should end: ``job.cancelled.is_set()``,
+    ``job.cancelled.wait(seconds)``. A handler that looks at it, or calls ``raise_if_cancelled`` now
+    and then, stops in time; one that does not is left behind after the grace.
+    """
+
+    def __init__(self, info: JobInfo, line: Line) -> None:
+        super().__init__(info, line)
+        self.cancelled = SyncStop()
+        self._storing = threading.Lock()
+
+    def progress(
+        self, fraction: float | None = None, message: str = "", *, current: int = 0, total: int = 0
+    ) -> None:
+        """Tell how far the handler is; see :meth:`JobContext.progress`. It does not block."""
+        self._report(fraction, message, current, total)
+
+    def checkpoint(self, value: object) -> None:
+        """Store ``value`` and block until it is durable; see :meth:`JobContext.checkpoint`."""
+        with self._storing:
+            self._line.checkpoint(value).result()
+
+    def raise_if_cancelled(self) -> None:
+        """Raise :class:`JobCancelled` if the handler should end."""
+        if self.cancelled.is_set():
+            raise JobCancelled(self.cancelled.reason)
+
+
+class _Pause:
+    """Awaited after a progress: gives up the loop for one turn, at most every 10 ms.
+
+    A handler that computes and reports in a tight loop would otherwise let nobody else run, not
+    even its own cancellation.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __await__(self) -> Generator[None, None, None]:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + YIELD_EVERY_SECONDS
+            yield

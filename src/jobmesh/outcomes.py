@@ -1,0 +1,33 @@
+"""What a handler raises to end otherwise than by success or an ordinary failure."""
+
+from __future__ import annotations
+
+from jobmesh.durations import DurationLike, seconds
+
+
+class Outcome(Exception):
+    """The base of these."""
+
+
+class PermanentError(Outcome):
+    """No retry can mend it: the job is DEAD at once."""
+
+
+class RetryLater(Outcome):
+    """The attempt failed; the next one waits so many seconds instead of the policy's backoff."""
+
+    def __init__(self, delay: DurationLike, message: str = "") -> None:
+        self.delay = seconds(delay, "delay")
+        super().__init__(message or f"to be retried in {self.delay:g} s")
+
+
+class Snooze(Outcome):
+    """Not now: the job is run again after so many seconds, and no failure is charged."""
+
+    def __init__(self, delay: DurationLike) -> None:
+        self.delay = seconds(delay, "delay")
+        super().__init__(f"to be run again in {self.delay:g} s")
+
+
+class JobCancelled(Outcome):
+    """The attempt was told to stop, and stops. ``raise_if_cancelled`` raises it."""
