@@ -28,7 +28,7 @@ demo: $(READY) ## import real flights, kill the runner, watch it resume, see bui
 
 .PHONY: dev
 dev: $(READY) ## run the whole mesh here with the examples (Ctrl-C stops it)
-	$(BIN)/jobmesh dev $(ARGS)
+	$(BIN)/jobmesh dev --app examples.hello.app:app --app examples.flights.app:app $(ARGS)
 
 .PHONY: check
 check: lint types imports contract ## everything that is checked without running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import shutil
 import signal
@@ -15,34 +16,45 @@ from examples.flights.demo.failure import DemoFailed, require
 from examples.flights.demo.jobs import import_through_a_kill, write_report
 from examples.flights.demo.mesh import REPLICAS, REPOSITORY, Mesh, running_mesh
 from examples.flights.demo.screen import Screen
+from jobmesh.client.outcome import JobNotSucceeded
+from jobmesh.dev.errors import DevError
+from jobmesh.errors import JobmeshError
 
 ROWS = 336_776
 DIRECTORY = REPOSITORY / "build" / "demo"
-REPORT = DIRECTORY / "report.html"
 TIME_LIMIT = 170.0
 """Seconds for the whole demo."""
 
 
-async def demo(screen: Screen) -> None:
-    """Run it all.
+async def demo(screen: Screen, directory: Path) -> None:
+    """Run it all, keeping everything in `directory`.
 
     :raises DemoFailed: if anything differs from what the demo claims.
     """
-    prepare(DIRECTORY)
+    prepare(directory)
+    report = directory / "report.html"
     screen.step("starting " + ", ".join(f"{n} {name}" for name, n in REPLICAS.items()))
-    async with running_mesh(DIRECTORY) as mesh:
+    async with running_mesh(directory) as mesh:
         screen.step(f"the mesh serves at {mesh.gateway}")
         async with jobmesh.connect(mesh.gateway) as client:
             await import_through_a_kill(client, mesh, screen)
             await count_rows(mesh, screen)
-            await write_report(client, REPORT, screen)
+            await write_report(client, report, screen)
         screen.step("stopping the mesh")
-    screen.step(f"[green]done:[/] open {REPORT.relative_to(REPOSITORY)}")
+    screen.step(f"[green]done:[/] open {shown(report)}")
+
+
+def shown(path: Path) -> Path:
+    """As a person in the repository would write it."""
+    return path.relative_to(REPOSITORY) if path.is_relative_to(REPOSITORY) else path
 
 
 def prepare(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    """Remove what an earlier demo left, and nothing else."""
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory / "mesh", ignore_errors=True)
+    for name in ("mesh.log", "ready.json", "report.html"):
+        (directory / name).unlink(missing_ok=True)
 
 
 async def count_rows(mesh: Mesh, screen: Screen) -> None:
@@ -54,25 +66,33 @@ async def count_rows(mesh: Mesh, screen: Screen) -> None:
     screen.step(f"[green]{distinct}[/] distinct rows in the database, as in the file")
 
 
-async def main() -> int:
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="demo", description="Import flights through a kill.")
+    parser.add_argument(
+        "--directory", type=Path, default=DIRECTORY, help="for logs, data and the report"
+    )
+    return parser.parse_args()
+
+
+async def main(directory: Path) -> int:
     screen = Screen()
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         async with asyncio.timeout(TIME_LIMIT):
-            await demo(screen)
+            await demo(screen, directory)
     except TimeoutError:
         screen.step(f"[bold red]failed:[/] not done after {TIME_LIMIT:.0f} s")
-    except (DemoFailed, jobmesh.JobmeshError, jobmesh.JobFailed) as failure:
+    except (DemoFailed, DevError, JobmeshError, JobNotSucceeded) as failure:
         screen.step(f"[bold red]failed:[/] {failure}")
     else:
         return 0
-    screen.step(f"what the services said: {DIRECTORY.relative_to(REPOSITORY)}/mesh.log")
+    screen.step(f"what the services said: {shown(directory)}/mesh.log and mesh/logs")
     return 1
 
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt, asyncio.CancelledError):
-        sys.exit(asyncio.run(main()))
+        sys.exit(asyncio.run(main(arguments().directory.absolute())))
     sys.exit(130)
