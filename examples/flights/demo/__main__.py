@@ -16,9 +16,7 @@ from examples.flights.demo.failure import DemoFailed, require
 from examples.flights.demo.jobs import import_through_a_kill, write_report
 from examples.flights.demo.mesh import REPLICAS, REPOSITORY, Mesh, running_mesh
 from examples.flights.demo.screen import Screen
-from jobmesh.client.outcome import JobNotSucceeded
 from jobmesh.dev.errors import DevError
-from jobmesh.errors import JobmeshError
 
 ROWS = 336_776
 DIRECTORY = REPOSITORY / "build" / "demo"
@@ -84,7 +82,7 @@ async def main(directory: Path) -> int:
             await demo(screen, directory)
     except TimeoutError:
         screen.step(f"[bold red]failed:[/] not done after {TIME_LIMIT:.0f} s")
-    except (DemoFailed, DevError, JobmeshError, JobNotSucceeded) as failure:
+    except (DemoFailed, DevError, jobmesh.JobmeshError, jobmesh.JobNotSucceeded) as failure:
         screen.step(f"[bold red]failed:[/] {failure}")
     else:
         return 0

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from examples.flights.app import import_flights, report_delays
 from examples.flights.demo.failure import DemoFailed, require
 from examples.flights.demo.mesh import Mesh
 from examples.flights.demo.screen import Screen, Show
 from jobmesh import Client, JobHandle
-from jobmesh.client.events import CheckpointStored, Ended, Event, Logged, ProgressMade, StateChanged
+from jobmesh.client.events import CheckpointStored, Event, Logged, ProgressMade, StateChanged
 from jobmesh.client.outcome import result_of
 
 KILL_AT = 0.35
 """How far the import is when its runner is killed: far enough to have something to lose."""
+
+WAIT = 10.0
+"""Seconds for reading a job that has ended."""
 
 
 @dataclass
@@ -62,10 +65,11 @@ async def import_through_a_kill(client: Client, mesh: Mesh, screen: Screen) -> N
     screen.step(f"submitted flights.import as {job.id}")
     with screen.progress("import") as show:
         watch = ImportWatch(mesh, job, screen, show)
-        async for event in job.watch(include=("progress", "checkpoint", "log")):
-            await watch.on(event)
-            if isinstance(event, Ended):
-                check_resumed(event.job.attempt, result_of(event.job), watch, screen)
+        async with aclosing(job.watch(include=("progress", "checkpoint", "log"))) as events:
+            async for event in events:
+                await watch.on(event)
+    ended = await job.wait(WAIT)
+    check_resumed(ended.attempt, result_of(ended), watch, screen)
 
 
 def check_resumed(attempt: int, result: dict[str, int], watch: ImportWatch, screen: Screen) -> None:
@@ -84,12 +88,11 @@ def check_resumed(attempt: int, result: dict[str, int], watch: ImportWatch, scre
 async def write_report(client: Client, path: Path, screen: Screen) -> None:
     job = await client.submit(report_delays, path=str(path))
     screen.step(f"submitted flights.report as {job.id}")
-    result: Any = None
     with screen.progress("report") as show:
-        async for event in job.watch(include=("progress",)):
-            if isinstance(event, ProgressMade):
-                show(event.progress)
-            elif isinstance(event, Ended):
-                result = result_of(event.job)
+        async with aclosing(job.watch(include=("progress",))) as events:
+            async for event in events:
+                if isinstance(event, ProgressMade):
+                    show(event.progress)
+    result = await job.result(WAIT)
     size = path.stat().st_size if path.exists() else 0
     require(size == result["bytes"], f"{path} has {size} bytes, not {result['bytes']}")

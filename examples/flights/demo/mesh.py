@@ -38,7 +38,7 @@ class Mesh:
     @property
     def flights_dsn(self) -> str:
         """The handlers' database, on the server that `jobmesh dev` embeds."""
-        return urlunsplit(urlsplit(self._ready()["postgres"])._replace(path="/flights"))
+        return urlunsplit(urlsplit(str(self._ready()["postgres"]))._replace(path="/flights"))
 
     def pid(self, process: str) -> int:
         """Of a service itself; another one after each restart."""
