@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobmesh.app import App
     from jobmesh.arguments import BadSignature, InvalidArguments
+    from jobmesh.client import (
+        Client,
+        JobFailed,
+        JobHandle,
+        JobInfo,
+        JobNotSucceeded,
+        JobWasCancelled,
+        connect,
+    )
     from jobmesh.codec import NotSerializable
     from jobmesh.context import JobContext, SyncJobContext
     from jobmesh.durations import InvalidDuration
@@ -24,12 +33,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "App": "app",
     "BadSignature": "arguments",
+    "Client": "client",
     "InvalidArguments": "arguments",
     "InvalidDuration": "durations",
     "InvalidRetry": "retry",
     "InvalidTask": "task",
     "JobCancelled": "outcomes",
     "JobContext": "context",
+    "JobFailed": "client",
+    "JobHandle": "client",
+    "JobInfo": "client",
+    "JobNotSucceeded": "client",
+    "JobWasCancelled": "client",
     "JobmeshError": "errors",
     "LeaseLost": "errors",
     "NotSerializable": "codec",
@@ -40,17 +55,24 @@ _HOMES = {
     "Snooze": "outcomes",
     "SyncJobContext": "context",
     "Task": "task",
+    "connect": "client",
 }
 
 __all__ = [
     "App",
     "BadSignature",
+    "Client",
     "InvalidArguments",
     "InvalidDuration",
     "InvalidRetry",
     "InvalidTask",
     "JobCancelled",
     "JobContext",
+    "JobFailed",
+    "JobHandle",
+    "JobInfo",
+    "JobNotSucceeded",
+    "JobWasCancelled",
     "JobmeshError",
     "LeaseLost",
     "NotSerializable",
@@ -62,6 +84,7 @@ __all__ = [
     "SyncJobContext",
     "Task",
     "__version__",
+    "connect",
 ]
 
 

@@ -1,0 +1,158 @@
+"""The one way in which the client calls the mesh: with a deadline, credentials and patience."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, TypeVar
+
+import grpc
+import grpc.aio
+
+from jobmesh.channels import open_channel, resolve
+from jobmesh.client.credentials import Credentials
+from jobmesh.client.patience import Patience
+from jobmesh.errors import DeadlineExceeded, JobmeshError, Unavailable, from_rpc_error
+from jobmesh.v1 import job_service_pb2_grpc, queue_service_pb2_grpc
+
+if TYPE_CHECKING:
+    from jobmesh.v1.job_service_pb2_grpc import JobServiceAsyncStub
+    from jobmesh.v1.queue_service_pb2_grpc import QueueServiceAsyncStub
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+SERVICES = ("jobmesh.v1.JobService", "jobmesh.v1.QueueService")
+# Streams opened before all replicas are connected would all land on the first one.
+SPREAD_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection:
+    """Where the mesh is, and how long to wait for it; seconds."""
+
+    address: str
+    timeout: float
+    patience: float
+    credentials: Credentials
+
+
+class Calls:
+    """The channel to the gateways and the calls made through it."""
+
+    jobs: JobServiceAsyncStub
+    queues: QueueServiceAsyncStub
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._channel: grpc.aio.Channel | None = None
+
+    async def open(self) -> None:
+        """Make the channel; it connects by itself, and again whenever it must.
+
+        Raises:
+            ValueError: the address is malformed.
+            Unavailable: the name of a host cannot be resolved.
+        """
+        targets = await self._targets()
+        self._channel = open_channel(targets, SERVICES)
+        self.jobs = job_service_pb2_grpc.JobServiceStub(self._channel)
+        self.queues = queue_service_pb2_grpc.QueueServiceStub(self._channel)
+        if len(targets) > 1:
+            await self._connect()
+
+    async def close(self) -> None:
+        """End all calls and close the channel; may be called again."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close(None)
+
+    async def _targets(self) -> list[str]:
+        try:
+            return await resolve(self.connection.address)
+        except OSError as error:
+            why = str(error.strerror or error) or "no answer in time"
+            raise Unavailable(
+                f"cannot resolve a name in {self.connection.address}: {why}"
+            ) from error
+
+    async def _connect(self) -> None:
+        assert self._channel is not None
+        try:
+            async with asyncio.timeout(SPREAD_SECONDS):
+                await self._channel.channel_ready()
+        except TimeoutError:
+            pass  # the first call will say what is wrong
+
+    async def unary(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Q, R],
+        request: Q,
+        *,
+        timeout: float | None = None,
+    ) -> R:
+        """The answer to a call that may be repeated: it is, while the mesh is unavailable.
+
+        Args:
+            timeout: seconds for all tries together; the connection's by default.
+
+        Raises:
+            JobmeshError: of the kind that the mesh answered.
+        """
+        self._require_open()
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + (self.connection.timeout if timeout is None else timeout)
+        patience = Patience(min(self.connection.patience, deadline - clock()))
+        while True:
+            try:
+                return await method(
+                    request,
+                    timeout=max(deadline - clock(), 0.001),
+                    metadata=self.connection.credentials.metadata(),
+                )
+            except grpc.aio.AioRpcError as error:
+                failure = self.explain(error)
+                if not isinstance(failure, Unavailable):
+                    raise failure from error
+            await patience.pause(failure)
+
+    async def stream(
+        self,
+        method: grpc.aio.UnaryStreamMultiCallable[Q, R],
+        request: Q,
+        *,
+        timeout: float,
+    ) -> AsyncGenerator[R, None]:
+        """The messages of one stream; it is cancelled when the reader goes away.
+
+        Raises:
+            JobmeshError: of the kind that the stream ended with.
+        """
+        self._require_open()
+        call = method(request, timeout=timeout, metadata=self.connection.credentials.metadata())
+        try:
+            async for message in call:
+                yield message
+        except grpc.aio.AioRpcError as error:
+            raise self.explain(error) from error
+        finally:
+            call.cancel()
+
+    def explain(self, error: grpc.aio.AioRpcError) -> JobmeshError:
+        """The failure as an error of ours that says where we tried."""
+        failure = from_rpc_error(error)
+        details = error.details() or ""
+        address = self.connection.address
+        if type(failure) is Unavailable and failure.reason == "UNAVAILABLE":
+            why = details.rpartition("last error: ")[2] or "no answer"
+            return Unavailable(f"cannot reach the mesh at {address}: {why}")
+        if isinstance(failure, DeadlineExceeded) and failure.reason == "DEADLINE_EXCEEDED":
+            return DeadlineExceeded(f"no answer from the mesh at {address} in time")
+        return failure
+
+    def _require_open(self) -> None:
+        if self._channel is None:
+            raise RuntimeError(
+                "the client is not connected: use `async with jobmesh.connect(...) as mesh:`"
+            )
