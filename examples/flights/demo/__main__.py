@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from rich.markup import escape
+
 import jobmesh
 from examples.flights.database import connected
 from examples.flights.demo.failure import DemoFailed, require
@@ -83,7 +85,7 @@ async def main(directory: Path) -> int:
     except TimeoutError:
         screen.step(f"[bold red]failed:[/] not done after {TIME_LIMIT:.0f} s")
     except (DemoFailed, DevError, jobmesh.JobmeshError, jobmesh.JobNotSucceeded) as failure:
-        screen.step(f"[bold red]failed:[/] {failure}")
+        screen.step(f"[bold red]failed:[/] {escape(str(failure))}")
     else:
         return 0
     screen.step(f"what the services said: {shown(directory)}/mesh.log and mesh/logs")

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
+
 from examples.flights.app import import_flights, report_delays
 from examples.flights.demo.failure import DemoFailed, require
 from examples.flights.demo.mesh import Mesh
@@ -46,7 +48,7 @@ class ImportWatch:
                 why = f" ({change.reason})" if change.reason else ""
                 self.screen.step(f"import is {change.state}{why}, attempt {change.attempt}")
             case Logged(line):
-                self.screen.step(f"[cyan]handler says:[/] {line.message}")
+                self.screen.step(f"[cyan]handler says:[/] {escape(line.message)}")
             case _:
                 pass
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
@@ -48,7 +49,7 @@ class Screen:
         )
         with Bar(*columns, console=self.console) as bar:
             task = bar.add_task(title, total=1.0, message="")
-            yield lambda at: bar.update(task, completed=at.fraction, message=at.message)
+            yield lambda at: bar.update(task, completed=at.fraction, message=escape(at.message))
 
     def _lines(self, title: str) -> Show:
         last = 0.0
@@ -58,6 +59,6 @@ class Screen:
             now = time.monotonic()
             if now - last >= SECONDS_BETWEEN_LINES:
                 last = now
-                self.step(f"{title} {at.fraction:4.0%}  {at.message}")
+                self.step(f"{title} {at.fraction:4.0%}  {escape(at.message)}")
 
         return show
