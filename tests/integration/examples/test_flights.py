@@ -25,13 +25,6 @@ COUNT = "SELECT count(*), count(DISTINCT line) FROM flights"
 
 
 @pytest.fixture
-async def dsn(postgres: TestPostgres) -> AsyncIterator[str]:
-    """Of a database that is not there yet."""
-    yield postgres.dsn("flights")
-    await postgres.drop("flights")
-
-
-@pytest.fixture
 async def connection(dsn: str) -> AsyncIterator[Connection]:
     async with connected(dsn) as connection:
         yield connection
