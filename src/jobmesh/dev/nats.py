@@ -13,6 +13,7 @@ from pathlib import Path
 from jobmesh.dev.child import Child, Program
 from jobmesh.dev.errors import DevError
 from jobmesh.dev.orphans import end_orphan
+from jobmesh.dev.paths import prepare_directory
 
 HOST = "127.0.0.1"
 STOP_GRACE = 10.0
@@ -53,10 +54,11 @@ class EmbeddedNats:
 
         :raises DevError: if it cannot be started; with the end of its log where that helps.
         """
-        self._store.mkdir(parents=True, exist_ok=True)
+        prepare_directory(self._root)
+        self._store.mkdir(mode=0o700, exist_ok=True)
         pid_file = self._root / "nats.pid"
-        await end_orphan(pid_file, self._store, signal.SIGTERM)
         configuration = self._root / "nats.conf"
+        await end_orphan(pid_file, str(configuration), signal.SIGTERM)
         configuration.write_text(self._configuration(pid_file))
         self.child = await Child.start(
             Program(

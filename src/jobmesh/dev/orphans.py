@@ -12,34 +12,37 @@ ORPHAN_GRACE = 20.0
 POLL = 0.05
 
 
-async def end_orphan(pid_file: Path, directory: Path, number: signal.Signals) -> None:
-    """See that no server from an earlier life runs in `directory`.
+async def end_orphan(pid_file: Path, argument: str, number: signal.Signals) -> None:
+    """See that no server of an earlier life of ours runs any more.
 
-    A live one is asked to end, then killed; the file of one that has gone is removed, since its
-    process id may belong to another program by now, which PostgreSQL takes for a running server.
-    Only for a directory that is ours alone (the caller holds its lock).
+    It is known by its process id, and by `argument` on its command line. A live one is asked to
+    end by the signal, then killed. If the process id belongs to another program by now, the file is
+    removed, since PostgreSQL would take that program for itself; otherwise PostgreSQL's own checks
+    of a stale file are left to it. Only for files that are ours alone: the caller holds their lock.
     """
     pid = _read_pid(pid_file)
     if pid is None:
         return
-    if _serves(pid, directory):
-        await _end(pid, directory, number)
-    pid_file.unlink(missing_ok=True)  # noqa: ASYNC240 - one small file
+    command = _command(pid)
+    if argument in command:
+        await _end(pid, argument, number)
+    elif command:
+        pid_file.unlink(missing_ok=True)
 
 
-async def _end(pid: int, directory: Path, number: signal.Signals) -> None:
+async def _end(pid: int, argument: str, number: signal.Signals) -> None:
     _signal(pid, number)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ORPHAN_GRACE):
-            await _gone(pid, directory)
+            await _gone(pid, argument)
             return
     _signal(pid, signal.SIGKILL)
     async with asyncio.timeout(ORPHAN_GRACE):
-        await _gone(pid, directory)
+        await _gone(pid, argument)
 
 
-async def _gone(pid: int, directory: Path) -> None:
-    while _serves(pid, directory):  # noqa: ASYNC110 - no child of ours: there is no event
+async def _gone(pid: int, argument: str) -> None:
+    while argument in _command(pid):  # noqa: ASYNC110 - no child of ours: there is no event
         await asyncio.sleep(POLL)
 
 
@@ -50,12 +53,12 @@ def _read_pid(pid_file: Path) -> int | None:
         return None
 
 
-def _serves(pid: int, directory: Path) -> bool:
-    """Whether this process works in that directory, as PostgreSQL and our NATS do in theirs."""
+def _command(pid: int) -> list[str]:
+    """Its command line; empty if there is no such process, or only its remains."""
     try:
-        return Path(f"/proc/{pid}/cwd").readlink() == directory.resolve()
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
     except OSError:
-        return False
+        return []
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -26,6 +26,7 @@ from jobmesh.dev.account import Account, account_for
 from jobmesh.dev.child import Child, Program
 from jobmesh.dev.errors import DevError
 from jobmesh.dev.orphans import end_orphan
+from jobmesh.dev.paths import prepare_directory
 
 HOST = "127.0.0.1"
 USER = "jobmesh"
@@ -33,6 +34,7 @@ DATABASE = "jobmesh"
 FAST_SHUTDOWN_GRACE = 20.0
 IMMEDIATE_SHUTDOWN_GRACE = 5.0
 CONNECT_TIMEOUT = 2.0
+STATEMENT_TIMEOUT = 20.0
 PROBE_INTERVAL = 0.02
 INITDB_TIMEOUT = 120.0
 
@@ -100,7 +102,7 @@ class EmbeddedPostgres:
         """
         prepare_directory(self._root)
         account = account_for(self._data, programs())
-        await end_orphan(self._data / "postmaster.pid", self._data, signal.SIGINT)
+        await end_orphan(self._data / "postmaster.pid", str(self._data), signal.SIGINT)
         if not self._data.exists():
             await self._initialise(account)
         if not self._password_file.exists():
@@ -119,6 +121,14 @@ class EmbeddedPostgres:
             await self.child.stop(
                 (signal.SIGINT, FAST_SHUTDOWN_GRACE), (signal.SIGQUIT, IMMEDIATE_SHUTDOWN_GRACE)
             )
+
+    async def ensure_database(self, name: str) -> None:
+        """Create a database unless it is there. The server must run."""
+        connection = await asyncpg.connect(self.dsn("postgres"), timeout=STATEMENT_TIMEOUT)
+        try:
+            await _ensure_database(connection, name)
+        finally:
+            await connection.close(timeout=CONNECT_TIMEOUT)
 
     def kill(self) -> None:
         """End it without a checkpoint; the next start recovers."""
@@ -142,13 +152,10 @@ class EmbeddedPostgres:
     async def _answering(self) -> None:
         """Connect until it works, and see to it that our database exists."""
         assert self.child is not None
-        while (connection := await _connected(self.dsn("postgres"))) is None:
+        while not await _answers(self.dsn("postgres")):
             self.child.require_running()
             await asyncio.sleep(PROBE_INTERVAL)
-        try:
-            await _ensure_database(connection, DATABASE)
-        finally:
-            await connection.close(timeout=CONNECT_TIMEOUT)
+        await self.ensure_database(DATABASE)
 
     async def _initialise(self, account: Account | None) -> None:
         """Run initdb into a directory beside, renamed when complete: half a one is never used."""
@@ -213,20 +220,13 @@ def programs() -> Path:
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
-def prepare_directory(path: Path) -> None:
-    """Make a directory that others may pass through to what is theirs, and not read."""
-    for missing in [parent for parent in (path, *path.parents) if not parent.exists()][::-1]:
-        missing.mkdir(exist_ok=True)
-        missing.chmod(0o711)
-
-
-async def _connected(dsn: str) -> asyncpg.Connection | None:
-    """A connection, or None while the server takes none."""
+async def _answers(dsn: str) -> bool:
     try:
-        connection: asyncpg.Connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT)
+        connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT)
     except (OSError, PostgresError):
-        return None
-    return connection
+        return False
+    await connection.close(timeout=CONNECT_TIMEOUT)
+    return True
 
 
 async def _ensure_database(connection: asyncpg.Connection, name: str) -> None:

@@ -1,0 +1,31 @@
+"""The file that says where a mesh serves, for programs that started one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+
+class ReadyFile:
+    """One JSON object, put in several places by rename: a reader never sees half of it."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+
+    def put(self, content: Mapping[str, object]) -> None:
+        """Write it, readable by the owner alone: it holds credentials."""
+        text = json.dumps(content, indent=2) + "\n"
+        for path in self._paths:
+            draft = path.with_name(f".{path.name}.{os.getpid()}")
+            draft.unlink(missing_ok=True)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+            draft.replace(path)
+
+    def remove(self) -> None:
+        """Take it away; also one that a killed predecessor left."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
