@@ -1,0 +1,1 @@
+"""What jobmesh does in a second, beside what PostgreSQL, NATS and gRPC do under it."""

@@ -1,0 +1,1 @@
+"""The floors: what the parts under jobmesh do by themselves, in the same run."""

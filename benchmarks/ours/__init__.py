@@ -1,0 +1,1 @@
+"""The figures of jobmesh itself, through real processes."""

@@ -1,0 +1,36 @@
+"""How much is measured: the real thing, or a look at whether the benchmark itself works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Sizes of one run; times in seconds."""
+
+    rounds: int = 3
+    publishes: int = 20_000
+    rows: int = 20_000
+    calls: int = 10_000
+    backlog: int = 20_000
+    batch: int = 1_000
+    singles: int = 10_000
+    in_flight: int = 64
+    latency_rate: int = 50
+    latency_seconds: float = 10.0
+    drain_timeout: float = 120.0
+
+
+FULL = Scale()
+SMOKE = Scale(
+    rounds=1,
+    publishes=500,
+    rows=500,
+    calls=300,
+    backlog=500,
+    batch=100,
+    singles=200,
+    latency_seconds=1.0,
+    drain_timeout=60.0,
+)
