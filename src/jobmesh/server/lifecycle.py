@@ -150,7 +150,8 @@ def run_forever(
     Pass a function when parts must be made while the loop runs. Logs and traces are set up first,
     as the environment says; what they hold is written at the end.
     """
-    logs.configure(name, level=log_level, format=log_format)
+    if log_level or log_format or not logs.configured():
+        logs.configure(name, level=log_level, format=log_format)
     tracing.configure(name)
 
     async def main() -> int:

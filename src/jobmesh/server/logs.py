@@ -148,6 +148,11 @@ class ThreadedHandler(logging.Handler):
             _write_all(self._descriptor, self.format(record).encode() + b"\n")
 
 
+def configured() -> bool:
+    """Whether :func:`configure` was called."""
+    return any(isinstance(handler, ThreadedHandler) for handler in logging.getLogger().handlers)
+
+
 def configure(service: str, *, level: str = "", format: str = "", descriptor: int = 2) -> None:  # noqa: A002
     """Set up logging for the process; what is not given comes from the environment."""
     level = (level or os.environ.get("JOBMESH_LOG_LEVEL") or "INFO").upper()
