@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobmesh.dev.options import SAMPLE_APP, DevOptions
+from jobmesh.dev.options import DevOptions
 
 DEFAULT_PORT = 7480
 
@@ -35,12 +35,12 @@ def banner(content: Mapping[str, Any], options: DevOptions, detached: bool) -> s
 
 def _how_to_submit(address: str, options: DevOptions) -> list[str]:
     flag = "" if address.endswith(f":{DEFAULT_PORT}") else f" --address {address}"
-    if options.apps == (SAMPLE_APP,):
-        return [
-            f"""  submit     jobmesh submit{flag} samples.hello '{{"name": "world"}}' --watch""",
-            f"""             jobmesh submit{flag} samples.count '{{"to": 50}}' --watch""",
-        ]
-    return [f"  submit     jobmesh submit{flag} TYPE '{{\"argument\": …}}' --watch"]
+    if options.app:
+        return [f"""  submit     jobmesh submit{flag} TYPE '{{"argument": "value"}}' --watch"""]
+    return [  # types that both the examples and the built-in app have
+        f"""  submit     jobmesh submit{flag} hello '{{"name": "Ada"}}' --watch""",
+        f"""             jobmesh submit{flag} countdown '{{"seconds": 5}}' --watch""",
+    ]
 
 
 def _how_to_stop(options: DevOptions, detached: bool) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from jobmesh.dev.directory import DataDirectory
 from jobmesh.dev.errors import DevError, tail
 
+COMMAND: tuple[str, ...] = (sys.executable, "-m", "jobmesh.cli.main", "dev")
 START_TIMEOUT = 180.0
 STOP_TIMEOUT = 120.0
 POLL = 0.05
@@ -60,7 +61,7 @@ def stop_running(data: DataDirectory, kill: bool = False) -> bool:
 
 
 def _spawn(log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "jobmesh.cli.main", "dev", "--detached", *arguments]
+    command = [*COMMAND, "--detached", *arguments]
     with log.open("ab") as output:
         return subprocess.Popen(
             command,

