@@ -145,7 +145,7 @@ class Calls:
         details = error.details() or ""
         address = self.connection.address
         if type(failure) is Unavailable and failure.reason == "UNAVAILABLE":
-            why = details.rpartition("last error: ")[2] or "no answer"
+            why = _cause(details) or "no answer"
             return Unavailable(f"cannot reach the mesh at {address}: {why}")
         if isinstance(failure, DeadlineExceeded) and failure.reason == "DEADLINE_EXCEEDED":
             return DeadlineExceeded(f"no answer from the mesh at {address} in time")
@@ -156,3 +156,9 @@ class Calls:
             raise RuntimeError(
                 "the client is not connected: use `async with jobmesh.connect(...) as mesh:`"
             )
+
+
+def _cause(details: str) -> str:
+    """The last cause in gRPC's message, without the address, which we name ourselves."""
+    last = details.rpartition("last error: ")[2]
+    return last.rpartition("Failed to connect to remote host: ")[2]

@@ -105,8 +105,8 @@ class Client(Submitter):
             order: ``newest`` or ``oldest`` first.
             full: with payload, result, checkpoint, traceback and history; slower.
             limit: how many at most.
-            criteria: as in :func:`jobmesh.client.listing.job_filter`: ``queue``, ``type``, ``state``
-                (a name or several), ``labels``, ``created_from``, …
+            criteria: as in :func:`jobmesh.client.listing.job_filter`: ``queue``, ``type``,
+                ``state`` (a name or several), ``labels``, ``created_from``, …
 
         Raises:
             TypeError, ValueError: the filter is malformed.

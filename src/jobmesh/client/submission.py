@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jobmesh import codec
 from jobmesh.client.options import SubmitOptions
+from jobmesh.errors import PayloadTooLarge
+from jobmesh.payload import MAX_LIMIT_BYTES
 from jobmesh.v1 import job_pb2, job_service_pb2
 
 if TYPE_CHECKING:
@@ -36,14 +38,23 @@ def prepare(
     Raises:
         InvalidArguments: they do not fit the task's handler.
         NotSerializable: one has no JSON form.
+        PayloadTooLarge: they are longer than any mesh takes.
         TypeError: ``task`` is neither a task nor a name.
     """
     spec = _named(task, arguments) if isinstance(task, str) else _known(task, arguments)
+    _require_sendable(spec)
     options.fill(spec)
     request = job_service_pb2.SubmitJobRequest(
         job=spec, request_id=options.request_id or str(uuid.uuid4())
     )
     return Submission(request, request.ByteSize())
+
+
+def _require_sendable(spec: job_pb2.JobSpec) -> None:
+    # No mesh takes more; what this one takes, its gateway knows.
+    size = len(spec.payload.data)
+    if size > MAX_LIMIT_BYTES:
+        raise PayloadTooLarge("job.payload", size, MAX_LIMIT_BYTES)
 
 
 def _named(type_name: str, arguments: Mapping[str, Any]) -> job_pb2.JobSpec:
