@@ -23,7 +23,7 @@ MAX_RUNNING = "MAX_RUNNING"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """What can be set of a queue, as it is stored: None is no limit, empty bytes are nothing set."""
+    """What can be set of a queue, as it is stored: None is no limit, empty bytes nothing set."""
 
     max_running: int | None = None
     max_depth: int | None = None

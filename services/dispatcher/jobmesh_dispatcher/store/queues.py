@@ -28,11 +28,13 @@ from jobmesh_dispatcher.store.slots import count_running
 
 if TYPE_CHECKING:
     from asyncpg import Record
+    from google.protobuf.timestamp_pb2 import Timestamp
 
     from jobmesh.v1.queue_service_pb2 import ListQueuesRequest, UpdateQueueRequest
     from jobmesh_dispatcher.database import Connection
 
 DEFAULT_PAGE_SIZE = 50
+COUNTED_BY_INDEX = 3  # queues
 
 
 class QueuePage(NamedTuple):
@@ -144,11 +146,26 @@ async def _write(
 async def _with_depth(
     connection: Connection, namespace: str, rows: Sequence[Record]
 ) -> list[Queue]:
+    """The queues of these rows, with what they hold."""
     queues = {row["name"]: queue_from_row(row) for row in rows}
-    if queues:
-        for row in await connection.fetch(load("count_queue_jobs"), namespace, list(queues)):
-            add_depth(queues[row["queue"]], row)
+    for row in await _count(connection, namespace, list(queues)):
+        if (queue := queues.get(row["queue"])) is not None:
+            add_depth(queue, row)
     return list(queues.values())
+
+
+async def _count(connection: Connection, namespace: str, names: list[str]) -> list[Record]:
+    """Rows of the depth of at least these queues."""
+    if not names:
+        return []
+    # Several large queues are read faster in one pass over all than each through its index.
+    statement, which = (
+        ("count_queue_jobs", (namespace, names))
+        if len(names) <= COUNTED_BY_INDEX
+        else ("count_jobs", (namespace,))
+    )
+    rows: list[Record] = await connection.fetch(load(statement), *which)
+    return rows
 
 
 def add_depth(queue: Queue, row: Record) -> None:
@@ -156,9 +173,13 @@ def add_depth(queue: Queue, row: Record) -> None:
     state = row["state"].lower()
     depth = queue.depth
     setattr(depth, state, getattr(depth, state) + row["jobs"])
-    if row["held"]:
+    if row["hold_reason"] is not None:
         depth.held += row["jobs"]
-    if (oldest := timestamp(row["oldest"])) is not None:
-        known = queue.HasField("oldest_queued_time")
-        if not known or oldest.ToMicroseconds() < queue.oldest_queued_time.ToMicroseconds():
-            queue.oldest_queued_time.CopyFrom(oldest)
+    oldest = timestamp(row["oldest"])
+    if oldest is not None and not _knows_older(queue, oldest):
+        queue.oldest_queued_time.CopyFrom(oldest)
+
+
+def _knows_older(queue: Queue, time: Timestamp) -> bool:
+    known = queue.oldest_queued_time
+    return queue.HasField("oldest_queued_time") and known.ToMicroseconds() <= time.ToMicroseconds()

@@ -1,0 +1,11 @@
+-- Deletes the logs of some of the jobs that ended in a while, in the order of their ids.
+-- $1 state, $2 begin, $3 end, $4 id of the last job before these, $5 limit.
+WITH ended AS (
+    SELECT job_id FROM jobmesh.jobs_history
+    WHERE state = $1 AND end_time >= $2 AND end_time < $3 AND log_lines > 0 AND job_id > $4
+    ORDER BY job_id LIMIT $5
+), gone AS (
+    DELETE FROM jobmesh.job_logs USING ended WHERE job_logs.job_id = ended.job_id
+    RETURNING job_logs.job_id
+)
+SELECT (SELECT job_id FROM ended ORDER BY job_id DESC LIMIT 1) AS last_job_id, (SELECT count(*) FROM gone) AS lines
