@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import asyncpg
@@ -18,15 +17,6 @@ from tests.support.wait import until
 ROOM = 15.0
 
 
-RUN = """
-import sys
-from jobmesh.server.config import load
-from jobmesh_scheduler.config import SchedulerConfig
-from jobmesh_scheduler.main import run
-sys.exit(run(load(SchedulerConfig)))
-"""
-
-
 def scheduler(dsn: str, ports: PortPool, log: Path, port: int | None = None) -> ServiceProcess:
     environment = {
         "JOBMESH_POSTGRES_DSN": dsn,
@@ -34,7 +24,7 @@ def scheduler(dsn: str, ports: PortPool, log: Path, port: int | None = None) -> 
         "JOBMESH_HTTP_PORT": str(ports.take()),
         "JOBMESH_DISPATCHERS": f"127.0.0.1:{ports.take()}",
     }
-    return ServiceProcess("scheduler", environment, log, (sys.executable, "-c", RUN))
+    return ServiceProcess("scheduler", environment, log)
 
 
 async def leader(dsn: str) -> tuple[int, str | None]:
