@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,7 @@ async def _up(launch: Launch) -> None:
     assert await child.wait() == 0, launch.running.log.read_text()
 
 
-def _put_right(
-    launch: Launch, launches: list[Launch], dsn: str, nats_url: str
-) -> Mapping[str, str]:
+def _put_right(launch: Launch, launches: list[Launch], dsn: str, nats_url: str) -> dict[str, str]:
     def addresses(service: str) -> str:
         return ",".join(each.address for each in launches if each.service == service)
 
@@ -124,7 +123,7 @@ def envoy(launches: list[Launch], port: int, admin_port: int, directory: Path) -
     ]
     file = directory / "envoy.yaml"
     file.write_text(yaml.safe_dump(config))
-    options = ("--config-path", str(file), "--log-level", "warning", "--concurrency", "1")
-    # Its own shared memory is named after this number.
-    options += ("--base-id", str(port))
-    return ServiceProcess("envoy", {}, directory / "envoy.log", (ENVOY, *options))
+    # Its shared memory is named after the base id.
+    options = {"--config-path": str(file), "--log-level": "warning", "--base-id": str(port)}
+    command = (ENVOY, *chain.from_iterable(options.items()), "--concurrency", "1")
+    return ServiceProcess("envoy", {}, directory / "envoy.log", command)
