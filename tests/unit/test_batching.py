@@ -120,9 +120,7 @@ async def test_a_failed_flush_fails_its_items_and_no_others() -> None:
 
     batcher = Batcher(flush, max_items=2)
     await batcher.start()
-    results = await asyncio.gather(
-        *map(batcher.submit, [1, 2, 13, 3, 4]), return_exceptions=True
-    )
+    results = await asyncio.gather(*map(batcher.submit, [1, 2, 13, 3, 4]), return_exceptions=True)
     assert [str(r) for r in results] == ["1", "2", "unlucky", "unlucky", "4"]
     await batcher.stop()
 

@@ -89,9 +89,7 @@ def test_details_say_which_field_what_is_missing_and_when_to_come_back() -> None
         to_status(errors.InvalidFields([("a", "x"), ("b", "y")])), error_details_pb2.BadRequest
     )
     (about,) = details_of(to_status(errors.NotFound.job("j1")), error_details_pb2.ResourceInfo)
-    (retry,) = details_of(
-        to_status(errors.RateLimited("q", 0.25)), error_details_pb2.RetryInfo
-    )
+    (retry,) = details_of(to_status(errors.RateLimited("q", 0.25)), error_details_pb2.RetryInfo)
     assert isinstance(bad, error_details_pb2.BadRequest)
     assert [(v.field, v.description) for v in bad.field_violations] == [("a", "x"), ("b", "y")]
     assert isinstance(about, error_details_pb2.ResourceInfo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -131,9 +132,7 @@ async def test_connections_are_capped_and_come_back() -> None:
     async with serving(max_connections=2) as server:
         idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
         await until(lambda: len(server._connections) == 2, 5, "two connections")
-        with pytest.raises(ConnectionError):
-            assert await _raw(server, b"GET /livez HTTP/1.1\r\n\r\n") == b"", "refused by EOF"
-            raise ConnectionError
+        assert await _raw(server, b"GET /livez HTTP/1.1\r\n\r\n") == b""
         for _, writer in idle:
             writer.close()
         await until(lambda: len(server._connections) == 0, 5, "no connection")
@@ -160,9 +159,8 @@ async def test_the_stop_ends_open_connections() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await until(lambda: len(server._connections) == 1, 5, "one connection")
         await server.stop()
-        with pytest.raises(ConnectionError):
-            assert await reader.read() == b"", "closed"
-            raise ConnectionError
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
         writer.close()
 
 
@@ -180,5 +178,7 @@ async def _raw(server: HealthHttp, request: bytes) -> bytes:
         writer.write(request)
         async with asyncio.timeout(5):
             return await reader.read()
+    except ConnectionResetError:  # or refused without a word
+        return b""
     finally:
         writer.close()

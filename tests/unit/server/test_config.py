@@ -21,7 +21,7 @@ class Sample:
     lease_seconds: float = setting(10.0, minimum=1, help="how long")
     strict: bool = setting(False)
     queues: tuple[str, ...] = setting(())
-    data: Path | None = setting(None)
+    data: Path | None = setting(None)  # noqa: RUF009
     app: str = setting("", check=lambda app: None if ":" in app else "must be MODULE:APP")
 
 
@@ -39,7 +39,9 @@ def read(
     env: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Sample:
-    return load(Sample, flags, component="sample", env={"JOBMESH_DSN": "d"} | dict(env or {}), file=file)
+    return load(
+        Sample, flags, component="sample", env={"JOBMESH_DSN": "d"} | dict(env or {}), file=file
+    )
 
 
 def problems(**env: str) -> list[str]:
@@ -107,7 +109,7 @@ def test_a_misspelt_setting_in_the_components_table_is_an_error(tmp_path: Path) 
 def test_a_broken_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match="x.toml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"x\.toml: cannot be read"):
         read(file=path)
 
 

@@ -44,11 +44,10 @@ def test_others_are_refused(head: bytes, status: HTTPStatus) -> None:
 def test_any_bytes_are_read_or_refused(head: bytes) -> None:
     try:
         method, path = parse_request(head)
-    except BadRequestError as error:
-        assert 400 <= error.status < 500
-    else:
-        assert method in ("GET", "HEAD")
-        assert path.startswith("/")
+    except BadRequestError:
+        return
+    assert method in ("GET", "HEAD")
+    assert path.startswith("/")
 
 
 def test_a_response_states_its_length_and_head_leaves_the_body_out() -> None:
