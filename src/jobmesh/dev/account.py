@@ -10,9 +10,13 @@ from pathlib import Path
 
 from jobmesh.dev.errors import DevError
 
+CAP_CHOWN = 0
 CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
+CAP_KILL = 5
+CAP_SETGID = 6
 CAP_SETUID = 7
+CAP_SETPCAP = 8  # to change the bits that `tether` changes
 UNPRIVILEGED = "nobody"
 
 
@@ -38,6 +42,7 @@ def account_for(data: Path, programs: Path) -> Account | None:
         _require_name()
         return None
     identity = _unprivileged(owner)
+    _require_powers()
     if _open_to_all(data) and _open_to_all(programs):
         return Account(identity.pw_uid, identity.pw_gid)
     return Account(identity.pw_uid, identity.pw_gid, _search_capability(data, programs))
@@ -71,6 +76,16 @@ def _unprivileged(owner: int | None) -> pwd.struct_passwd:
         ) from None
 
 
+def _require_powers() -> None:
+    """A container's root may lack what it takes to start a program as somebody else."""
+    held = _effective_capabilities()
+    if not all(held & (1 << power) for power in (CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID)):
+        raise DevError(
+            "PostgreSQL refuses to run as root, and this root may not become another user (it "
+            "lacks the capability CHOWN, KILL, SETGID or SETUID): start as an ordinary user"
+        )
+
+
 def _open_to_all(path: Path) -> bool:
     """Whether every directory above `path` may be entered by anybody."""
     return all(
@@ -81,7 +96,7 @@ def _open_to_all(path: Path) -> bool:
 def _search_capability(data: Path, programs: Path) -> int:
     held = _effective_capabilities()
     for capability in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE):
-        if held & (1 << capability):
+        if held & (1 << capability) and held & (1 << CAP_SETPCAP):
             return capability
     raise DevError(
         f"PostgreSQL refuses to run as root, and the user {UNPRIVILEGED} may not enter all the "
@@ -94,5 +109,5 @@ def _effective_capabilities() -> int:
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
-        return 0
+        return ~0  # no Linux: whatever root may do
     return int(status.split("CapEff:", 1)[1].split(None, 1)[0], 16)

@@ -21,6 +21,7 @@ from jobmesh.dev.ports import PortPool
 from jobmesh.dev.postgres import EmbeddedPostgres, PostgresConfig
 from jobmesh.dev.readyfile import ReadyFile
 from jobmesh.dev.roster import STOP_ORDER, Backends, enrol, equip, service_command
+from jobmesh.errors import JobmeshError
 
 log = logging.getLogger("jobmesh.dev")
 
@@ -75,8 +76,11 @@ class Supervisor:
                 await asked.wait()
                 starting.cancel()
                 await self._stop(again)
-        except* DevError as failures:
-            raise _first(failures) from None
+        except ExceptionGroup as failures:
+            told, others = failures.split(DevError)
+            if told is None or others is not None:
+                raise
+            raise _first(told) from None
         finally:
             await self._stop(again)
 
@@ -105,7 +109,7 @@ class Supervisor:
         # By name: the library knows no service.
         try:
             await import_module("jobmesh_dispatcher.migrate").migrate(self._postgres.dsn())
-        except (OSError, RuntimeError, PostgresError) as error:
+        except (OSError, JobmeshError, PostgresError) as error:
             raise DevError(f"the database cannot be migrated: {error}") from error
 
     def logs(self) -> dict[str, Path]:
@@ -171,7 +175,7 @@ async def _all_serving(keepers: list[Keeper]) -> None:
             log.warning("still waiting for: %s (see their logs)", names)
 
 
-def _first(failures: BaseExceptionGroup[DevError]) -> DevError:
+def _first(failures: ExceptionGroup[DevError]) -> DevError:
     """The failure that ended the others."""
     first: BaseException = failures
     while isinstance(first, BaseExceptionGroup):

@@ -217,6 +217,18 @@ async def test_a_service_that_cannot_start_is_shown_and_all_is_stopped(dev: Dev)
     assert gone(dev.server_pids())
 
 
+async def test_a_database_that_cannot_be_migrated_is_told(dev: Dev) -> None:
+    child = await dev.start("--port", "0")
+    connection = await asyncpg.connect((await dev.ready())["postgres"], timeout=10)
+    await connection.execute("DROP TABLE jobmesh_migrations")  # all is applied, none recorded
+    await connection.close()
+    await child.stop((signal.SIGTERM, 20))
+    child = await dev.start("--port", "0")
+    assert await asyncio.wait_for(child.wait(), START) == 2
+    assert "jobmesh dev: the database cannot be migrated" in dev.said()
+    assert gone(dev.server_pids())
+
+
 async def test_a_taken_port_is_told_before_anything_starts(dev: Dev, ports: PortPool) -> None:
     port = ports.take()
     with socket.socket() as stranger:
