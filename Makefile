@@ -34,7 +34,8 @@ dev: $(READY) ## run the whole mesh here with the examples (Ctrl-C stops it)
 check: lint types imports contract ## everything that is checked without running
 
 .PHONY: lint
-lint: $(READY) ## ruff's rules and format
+lint: $(READY) ## ruff's rules and format; the lock file is up to date
+	$(UV) lock --check --offline --quiet
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
