@@ -46,6 +46,7 @@ class Service:
     - ``name``: for logs.
     - ``parts``: the parts, or a function that makes them once the loop runs.
     - ``stop_timeout_seconds``: how long one part may take to stop before it is left behind.
+    - ``handle_signals``: False on the loop of another thread than the main one, which alone may.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class Service:
         parts: Sequence[Part] | Callable[[Service], Sequence[Part]],
         *,
         stop_timeout_seconds: float = 60.0,
+        handle_signals: bool = True,
     ) -> None:
         self.name = name
         self._parts = parts
         self._stop_timeout = stop_timeout_seconds
+        self._handles_signals = handle_signals
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -75,7 +78,8 @@ class Service:
     async def run(self) -> int:
         """Run until stopped; the process's exit code."""
         set_failure_handler(self.fail)
-        self._handle_signals()
+        if self._handles_signals:
+            self._handle_signals()
         started: list[Part] = []
         try:
             parts = self._parts(self) if callable(self._parts) else self._parts
