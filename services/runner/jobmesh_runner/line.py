@@ -1,0 +1,56 @@
+"""A handler's line to the mesh: progress, log and checkpoints, from whatever thread it runs in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+
+from jobmesh import codec
+from jobmesh.v1.job_pb2 import Payload
+from jobmesh_runner.attempt import Attempt, LatestProgress
+from jobmesh_runner.log_budget import LINE_BYTES, LogBudget
+from jobmesh_runner.outbox import Line, PendingCheckpoint
+from jobmesh_runner.port import MeshPort
+from jobmesh_runner.wire_text import clean, cut_bytes
+
+
+class HandlerLine:
+    """What :class:`jobmesh.context.Line` asks for, of one attempt. Nothing here blocks."""
+
+    def __init__(self, attempt: Attempt, mesh: MeshPort, limit_bytes: int) -> None:
+        self._attempt = attempt
+        self._mesh = mesh
+        self._limit = limit_bytes
+        self._lock = threading.Lock()
+        self._budget = LogBudget()
+        self._checkpoints = 0
+
+    def progress(self, fraction: float, message: str, current: int, total: int) -> None:
+        """Overwrite the latest, and tell the mesh thread unless it has yet to fetch the last one."""
+        attempt = self._attempt
+        attempt.latest = LatestProgress(fraction, clean(message), current, total, time.time_ns())
+        if not attempt.progress_waits:
+            attempt.progress_waits = True
+            self._mesh.progress(attempt)
+
+    def log(self, level: int, message: str) -> None:
+        """Send a line, as far as the attempt's budget goes."""
+        text = cut_bytes(message, LINE_BYTES)
+        with self._lock:
+            admitted = self._budget.admit(text)
+            if admitted is not None:
+                # Inside the lock, so that nothing follows the marker.
+                self._mesh.line(self._attempt, Line(level, admitted, time.time_ns()))
+
+    def checkpoint(self, value: object) -> Future[None]:
+        """Send a checkpoint; see :meth:`jobmesh.context.Line.checkpoint`."""
+        data = codec.encode_within(value, "checkpoint", self._limit)
+        payload = Payload(data=data, content_type=codec.CONTENT_TYPE)
+        done: Future[None] = Future()
+        with self._lock:
+            self._checkpoints += 1
+            self._mesh.checkpoint(
+                PendingCheckpoint(self._attempt, self._checkpoints, payload, done)
+            )
+        return done

@@ -1,0 +1,220 @@
+"""Who decides about an attempt: begins and ends, time-outs, cancellations, graces, losses.
+
+Of the mesh thread alone, so that a handler that blocks the users' loop is still timed out, and the
+first outcome that is known here is the one that counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jobmesh.task import Task
+from jobmesh.v1.runner_service_pb2 import Assignment, Report
+from jobmesh_runner import outcome
+from jobmesh_runner.attempt import Attempt, LeaseKey, Stop, StopKind
+from jobmesh_runner.claims import Claims
+from jobmesh_runner.outbox import Line, Outbox, PendingCheckpoint
+from jobmesh_runner.port import ExecutorPort
+from jobmesh_runner.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+
+class Supervision:
+    """See the module.
+
+    :ivar on_ended: called for each attempt that has got its report.
+    :ivar on_settled: called whenever a claim has got its report, or is held no longer.
+    :param most_waiting: claims that may wait; a dispatcher that sends more gets them back.
+    :param cancel_grace: seconds that a handler gets to stop where nobody says otherwise.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task[Any, Any]],
+        claims: Claims,
+        outbox: Outbox,
+        telemetry: Telemetry,
+        *,
+        most_waiting: int,
+        cancel_grace: float,
+    ) -> None:
+        self._tasks = tasks
+        self._claims = claims
+        self._outbox = outbox
+        self._telemetry = telemetry
+        self._most_waiting = most_waiting
+        self._cancel_grace = cancel_grace
+        self._draining = False
+        self._executor: ExecutorPort
+        self._loop: asyncio.AbstractEventLoop
+        self.on_ended: Callable[[], None] = _nothing
+        self.on_settled: Callable[[], None] = _nothing
+
+    def bind(self, loop: asyncio.AbstractEventLoop, executor: ExecutorPort) -> None:
+        """Work on this loop, and with this executor."""
+        self._loop = loop
+        self._executor = executor
+
+    # What the dispatcher says.
+
+    def assigned(self, assignments: Iterable[Assignment]) -> None:
+        """Claims of this runner: to be started in this order."""
+        for assignment in assignments:
+            attempt = Attempt(assignment, self._tasks.get(assignment.type))
+            if self._claims.add(attempt):
+                self._take_in(attempt)
+        self._executor.fill()
+
+    def _take_in(self, attempt: Attempt) -> None:
+        if self._draining or len(self._claims.waiting) >= self._most_waiting:
+            self._finish(attempt, outcome.not_begun(attempt.key, _INTERRUPTED))
+        elif attempt.task is None:
+            log.error("a job of the unknown type %s was assigned", attempt.assignment.type)
+            self._finish(attempt, outcome.unknown_type(attempt.key))
+        else:
+            self._claims.waiting.append(attempt)
+
+    def cancel(self, key: LeaseKey, reason: str, grace: float | None) -> None:
+        """Stop its handler; said again and again until it has ended."""
+        attempt = self._claims.get(key)
+        if attempt is None or attempt.report is not None:
+            return
+        stop = Stop(StopKind.CANCELLED, reason)
+        if self._claims.withdraw(attempt):
+            self._finish(attempt, outcome.not_begun(attempt.key, stop))
+        else:
+            self._stop(attempt, stop, self._cancel_grace if grace is None else grace)
+
+    def lose(self, key: LeaseKey) -> None:
+        """Its lease is lost: stop its handler and say nothing more of it."""
+        attempt = self._claims.get(key)
+        if attempt is None:
+            return
+        self._outbox.forget(attempt)
+        self._claims.drop(attempt)
+        self.on_settled()
+        if attempt.report is None and not self._claims.withdraw(attempt):
+            log.warning("the lease is lost", extra={"job_id": attempt.job_id})
+            self._stop(attempt, Stop(StopKind.LOST), self._cancel_grace)
+
+    def lose_all(self) -> None:
+        """The session was ended."""
+        for attempt in self._claims.all():
+            self.lose(attempt.key)
+
+    def recorded(self, key: LeaseKey) -> None:
+        """Its report was recorded: it is over."""
+        attempt = self._claims.get(key)
+        if attempt is None:
+            return
+        was_congested = self._outbox.is_congested
+        self._outbox.forget(attempt)
+        self._claims.drop(attempt)
+        self.on_settled()
+        if was_congested and not self._outbox.is_congested:
+            self._executor.fill()
+
+    # What handlers say.
+
+    def started(self, attempt: Attempt) -> None:
+        """Its handler begins; its timeout counts from now."""
+        self._outbox.add_started(attempt)
+        timeout = attempt.timeout_seconds
+        if timeout is not None and attempt.stop is None:
+            attempt.timer = self._loop.call_later(timeout, self._time_out, attempt, timeout)
+
+    def ended(self, attempt: Attempt, report: Report | None) -> None:
+        """Its handler has ended."""
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+            attempt.timer = None
+        if report is not None:
+            self._finish(attempt, report)
+
+    def progressed(self, attempt: Attempt) -> None:
+        """It has something new to say."""
+        self._outbox.add_progress(attempt, self._loop.time())
+
+    def logged(self, attempt: Attempt, line: Line) -> None:
+        """It logged."""
+        self._outbox.add_line(attempt, line)
+
+    def checkpointed(self, checkpoint: PendingCheckpoint) -> None:
+        """It wants a checkpoint stored."""
+        self._outbox.add_checkpoint(checkpoint)
+
+    # The end of the runner.
+
+    def drain(self) -> None:
+        """Give back what no handler has begun, now and from now on."""
+        self._draining = True
+        for attempt in self._claims.withdraw_all():
+            self._finish(attempt, outcome.not_begun(attempt.key, _INTERRUPTED))
+
+    def interrupt_all(self, grace: float) -> None:
+        """Tell every handler to stop, and give its job back."""
+        for attempt in self._claims.unreported():
+            self._stop(attempt, _INTERRUPTED, grace)
+
+    def abandon_all(self) -> None:
+        """Wait for no handler any longer."""
+        for attempt in self._claims.unreported():
+            attempt.stop = attempt.stop or _INTERRUPTED
+            self._abandon(attempt)
+
+    def _time_out(self, attempt: Attempt, timeout: float) -> None:
+        attempt.timer = None
+        self._stop(attempt, Stop(StopKind.TIMED_OUT, f"{timeout:g} s"), self._cancel_grace)
+
+    def _stop(self, attempt: Attempt, stop: Stop, grace: float) -> None:
+        """Tell the handler, once: what it was told first stands, but for the loss of its lease."""
+        known = attempt.stop
+        if known is not None and stop.kind is not StopKind.LOST:
+            return
+        attempt.stop = stop
+        if known is None:
+            if attempt.timer is not None:
+                attempt.timer.cancel()
+            attempt.timer = self._loop.call_later(grace, self._abandon, attempt)
+        _raise_flag(attempt)
+        self._executor.stop(attempt)
+
+    def _abandon(self, attempt: Attempt) -> None:
+        assert attempt.stop is not None
+        log.error(
+            "a handler of %s did not stop in time and was left behind",
+            attempt.assignment.type,
+            extra={"job_id": attempt.job_id},
+        )
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+            attempt.timer = None
+        self._telemetry.left_behind(attempt)
+        seconds = attempt.seconds_run()
+        self._finish(attempt, outcome.abandoned(attempt.key, attempt.stop, seconds))
+        self._executor.abandon(attempt)
+
+    def _finish(self, attempt: Attempt, report: Report | None) -> None:
+        if report is not None and self._outbox.add_report(attempt, report):
+            self._telemetry.finished(attempt, report)
+            self.on_ended()
+            self.on_settled()
+
+
+_INTERRUPTED = Stop(StopKind.INTERRUPTED)
+
+
+def _raise_flag(attempt: Attempt) -> None:
+    """The flag of a thread is raised from here: the users' loop may be blocked."""
+    context = attempt.context
+    if context is not None and attempt.task is not None and not attempt.task.is_async:
+        context.cancelled.reason = attempt.stop.reason if attempt.stop is not None else ""
+        context.cancelled.set()
+
+
+def _nothing() -> None:
+    pass
