@@ -6,7 +6,6 @@ holds up nobody. The reading and printing is a thread's, for the same reason.
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,9 +29,12 @@ class LogFile:
     def new_lines(self) -> list[str]:
         """The lines since the last call, as many as one chunk holds."""
         try:
+            size = self._path.stat().st_size
+            if size == self._position:
+                return []
+            if size < self._position:  # it was rotated
+                self._position = 0
             with self._path.open("rb") as file:
-                if file.seek(0, io.SEEK_END) < self._position:  # it was rotated
-                    self._position = 0
                 file.seek(self._position)
                 chunk = file.read(CHUNK)
         except FileNotFoundError:

@@ -7,12 +7,22 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from jobmesh.dev.errors import DevError
+
 
 class ReadyFile:
-    """One JSON object, put in several places by rename: a reader never sees half of it."""
+    """One JSON object, put in several places by rename: a reader never sees half of it.
+
+    :raises DevError: if there is no directory for it.
+    """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = tuple(paths)
+        for path in self._paths:
+            if not path.parent.is_dir():
+                raise DevError(
+                    f"no ready file can be put into {path.parent}: no such directory"
+                )
 
     def put(self, content: Mapping[str, object]) -> None:
         """Write it, readable by the owner alone: it holds credentials."""

@@ -55,8 +55,8 @@ class Supervisor:
         self._services = enrol(options, ports)
         self._options = options
         self._data = data
-        paths = [data.ready] + ([options.ready_path] if options.ready_path else [])
-        self._ready_file = ReadyFile(paths)
+        asked_for = [options.ready_path] if options.ready_path else []
+        self._ready_file = ReadyFile([data.ready, *asked_for])
         self._complete = False
         self._backends = [
             Keeper(Backend("postgres", self._postgres), self._serving, first_tries=1),

@@ -43,6 +43,11 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         DataDirectory(tmp_path / "file").prepare()
 
 
+def test_a_ready_file_needs_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(DevError, match="no such directory"):
+        ReadyFile([tmp_path / "none" / "ready.json"])
+
+
 def test_the_ready_file_is_whole_private_and_removed(tmp_path: Path) -> None:
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     file = ReadyFile(paths)

@@ -1,0 +1,34 @@
+"""The checks that every test passes through."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.leaks import children, describe, require_no_tasks_beside
+
+
+def test_a_child_is_seen_until_it_is_waited_for() -> None:
+    before = children()
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert children() - before == {process.pid}
+    assert "input()" in describe({process.pid})
+    process.communicate(b"\n")
+    assert children() == before
+
+
+async def test_a_task_is_named_unless_it_ends_in_time() -> None:
+    before = asyncio.all_tasks()
+    ending = asyncio.create_task(asyncio.sleep(0.05))
+    await require_no_tasks_beside(before)
+    assert ending.done()
+    staying = asyncio.create_task(asyncio.Event().wait(), name="the-leak")
+    try:
+        with pytest.raises(AssertionError, match="the-leak"):
+            await require_no_tasks_beside(before)
+    finally:
+        staying.cancel()
+        await asyncio.gather(staying, return_exceptions=True)
