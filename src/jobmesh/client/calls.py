@@ -41,12 +41,30 @@ class Connection:
 class Calls:
     """The channel to the gateways and the calls made through it."""
 
-    jobs: JobServiceAsyncStub
-    queues: QueueServiceAsyncStub
-
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._channel: grpc.aio.Channel | None = None
+        self._jobs: JobServiceAsyncStub
+        self._queues: QueueServiceAsyncStub
+
+    @property
+    def jobs(self) -> JobServiceAsyncStub:
+        """What can be asked about jobs."""
+        self.require_open()
+        return self._jobs
+
+    @property
+    def queues(self) -> QueueServiceAsyncStub:
+        """What can be asked about queues."""
+        self.require_open()
+        return self._queues
+
+    def require_open(self) -> None:
+        """Raise RuntimeError unless there is a channel."""
+        if self._channel is None:
+            raise RuntimeError(
+                "the client is not connected: use `async with jobmesh.connect(...) as mesh:`"
+            )
 
     async def open(self) -> None:
         """Make the channel; it connects by itself, and again whenever it must.
@@ -57,8 +75,8 @@ class Calls:
         """
         targets = await self._targets()
         self._channel = open_channel(targets, SERVICES)
-        self.jobs = job_service_pb2_grpc.JobServiceStub(self._channel)
-        self.queues = queue_service_pb2_grpc.QueueServiceStub(self._channel)
+        self._jobs = job_service_pb2_grpc.JobServiceStub(self._channel)
+        self._queues = queue_service_pb2_grpc.QueueServiceStub(self._channel)
         if len(targets) > 1:
             await self._connect()
 
@@ -100,7 +118,6 @@ class Calls:
         Raises:
             JobmeshError: of the kind that the mesh answered.
         """
-        self._require_open()
         clock = asyncio.get_running_loop().time
         deadline = clock() + (self.connection.timeout if timeout is None else timeout)
         patience = Patience(min(self.connection.patience, deadline - clock()))
@@ -129,7 +146,6 @@ class Calls:
         Raises:
             JobmeshError: of the kind that the stream ended with.
         """
-        self._require_open()
         call = method(request, timeout=timeout, metadata=self.connection.credentials.metadata())
         try:
             async for message in call:
@@ -144,18 +160,14 @@ class Calls:
         failure = from_rpc_error(error)
         details = error.details() or ""
         address = self.connection.address
-        if type(failure) is Unavailable and failure.reason == "UNAVAILABLE":
+        if failure.from_jobmesh:
+            return failure
+        if isinstance(failure, Unavailable):
             why = _cause(details) or "no answer"
             return Unavailable(f"cannot reach the mesh at {address}: {why}")
-        if isinstance(failure, DeadlineExceeded) and failure.reason == "DEADLINE_EXCEEDED":
+        if isinstance(failure, DeadlineExceeded):
             return DeadlineExceeded(f"no answer from the mesh at {address} in time")
         return failure
-
-    def _require_open(self) -> None:
-        if self._channel is None:
-            raise RuntimeError(
-                "the client is not connected: use `async with jobmesh.connect(...) as mesh:`"
-            )
 
 
 def _cause(details: str) -> str:

@@ -61,6 +61,7 @@ class Submitting:
         Raises:
             JobmeshError: it was refused, or the mesh stays unavailable.
         """
+        self._calls.require_open()
         # Whoever submits faster than the mesh stores waits here, instead of being refused.
         async with self._room:
             return await self._batcher.submit(submission, submission.size)
