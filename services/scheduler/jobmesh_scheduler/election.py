@@ -85,7 +85,8 @@ class Election:
         try:
             await self._box.release(tenure.epoch)
         except DATABASE_ERRORS as error:
-            log.warning("leadership was not given up, others wait for its lease: %s", error)
+            kind = type(error).__name__
+            log.warning("leadership was not given up, others wait for its lease: %s", kind)
         else:
             log.info("gave up leadership of epoch %d", tenure.epoch)
 

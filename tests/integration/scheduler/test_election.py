@@ -15,8 +15,11 @@ import pytest
 
 from jobmesh_scheduler.ballot import Ballot, BallotBox
 from jobmesh_scheduler.database import Database
+from jobmesh_scheduler.election import Election, Timing
+from jobmesh_scheduler.tenure import Tenure
 from tests.integration.scheduler import actor
 from tests.support.process import ServiceProcess
+from tests.support.proxy import TcpProxy
 from tests.support.wait import until
 
 LEASE = 1.0
@@ -165,6 +168,36 @@ async def test_a_renewal_does_not_wait_for_an_act_and_a_takeover_does(
         assert not await me.renew(1)
     finally:
         await box.stop()
+
+
+async def test_a_leader_whose_database_is_silent_stands_down_within_its_lease(
+    database: str,
+) -> None:
+    host, port = database.rpartition("@")[2].split("/")[0].split(":")
+    async with TcpProxy(host, int(port)) as proxy:
+        box = Database(database.replace(f"{host}:{port}", proxy.address), timeout=0.5)
+        stood_down = asyncio.Event()
+
+        async def lead(tenure: Tenure) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stood_down.set()
+
+        election = Election(BallotBox(box, "me"), lead, Timing.of_lease(LEASE))
+        await box.start()
+        await election.start()
+        try:
+            await until(lambda: election.tenure is not None, ROOM)
+            proxy.stall()
+            stalled = time.monotonic()
+            await asyncio.wait_for(stood_down.wait(), ROOM)
+            assert time.monotonic() - stalled < LEASE * 1.5
+            proxy.restore()
+            await until(lambda: election.tenure is not None and election.tenure.epoch == 2, ROOM)
+        finally:
+            await election.stop()
+            await box.stop()
 
 
 async def waits_for_a_lock(connection: asyncpg.Connection) -> bool:
