@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script that completes commands and options.
+    """Print a completion script, for commands and options.
 
     \b
     bash  eval "$(jobmesh completion bash)"           in ~/.bashrc

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,6 +97,8 @@ def calls_mesh(body: Callable[..., Awaitable[int | None]]) -> Callable[..., int 
 
     @functools.wraps(body)
     def command(*arguments: Any, **options: Any) -> int | None:
+        import asyncio
+
         async def call() -> int | None:
             async with client() as mesh:
                 return await body(mesh, *arguments, **options)

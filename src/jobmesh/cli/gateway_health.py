@@ -10,6 +10,7 @@ import grpc.aio
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from jobmesh.channels import open_channel
+from jobmesh.client.calls import cause_of
 from jobmesh.errors import from_rpc_error
 
 CHECK = "/grpc.health.v1.Health/Check"
@@ -51,7 +52,7 @@ async def ask(address: str) -> Health:
             answer = await call
             version = dict(await call.initial_metadata()).get("jobmesh-version", "")
         except grpc.aio.AioRpcError as error:
-            why = from_rpc_error(error).message.rpartition("last error: ")[2]
+            why = cause_of(from_rpc_error(error).message)
             return Health(address, "UNREACHABLE", time.perf_counter() - began, why=why)
     status = _STATUSES.get(answer.value, str(answer.value))
     return Health(address, status, time.perf_counter() - began, version=str(version))

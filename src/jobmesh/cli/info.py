@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @connection_options
 @calls_mesh
 async def info(mesh: Client) -> int:
-    """Ask every gateway of the address whether it serves; fails if none does."""
+    """Ask every gateway whether it serves; fails if none of the address does."""
     import jobmesh
     from jobmesh.cli.connection import wants_json
     from jobmesh.cli.gateway_health import ask

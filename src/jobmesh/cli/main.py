@@ -14,6 +14,9 @@ from jobmesh.cli.commands import LazyGroup
 from jobmesh.cli.connection import connection_options
 from jobmesh.cli.problem import explain
 
+PROGRAM = "jobmesh"
+COMPLETE = "_JOBMESH_COMPLETE"
+
 
 def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
@@ -23,7 +26,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         context.exit()
 
 
-@click.group("jobmesh", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(PROGRAM, cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version,
     help="Show the version and exit.",
@@ -47,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     try:
-        code = cli.main(arguments, prog_name="jobmesh", standalone_mode=False)
+        code = _invoke(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except click.UsageError as error:
         error.show()
         return exits.WRONG_COMMAND_LINE
@@ -67,6 +72,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(problem, err=True)
         return exits.CALL_FAILED
     return code if isinstance(code, int) else exits.OK
+
+
+def _invoke(arguments: list[str]) -> object:
+    # Not click's own main(), which would decide on exit codes itself.
+    if instruction := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETE, instruction))
+    with cli.make_context(PROGRAM, arguments) as context:
+        return cli.invoke(context)
 
 
 if __name__ == "__main__":

@@ -163,14 +163,14 @@ class Calls:
         if failure.from_jobmesh:
             return failure
         if isinstance(failure, Unavailable):
-            why = _cause(details) or "no answer"
+            why = cause_of(details) or "no answer"
             return Unavailable(f"cannot reach the mesh at {address}: {why}")
         if isinstance(failure, DeadlineExceeded):
             return DeadlineExceeded(f"no answer from the mesh at {address} in time")
         return failure
 
 
-def _cause(details: str) -> str:
+def cause_of(details: str) -> str:
     """The last cause in gRPC's message, without the address, which we name ourselves."""
     last = details.rpartition("last error: ")[2]
     return last.rpartition("Failed to connect to remote host: ")[2]
