@@ -1,7 +1,8 @@
 """Brings a database to the schema of this version, with dbmate.
 
-dbmate applies each file of `migrations/` once, in the order of its names, and records it in `public.jobmesh_migrations`. Several
-processes may migrate at once: an advisory lock lets one through, and the others find nothing left to do.
+dbmate applies each file of `migrations/` once, in the order of its names, and records it in
+`public.jobmesh_migrations`. Several processes may migrate at once: an advisory lock lets one
+through, and the others find nothing left to do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class MigrationFailed(JobmeshError):
 
 
 async def migrate(dsn: str, timeout: float = 60.0) -> None:
-    """Apply what is missing. Raises `MigrationFailed`, or what asyncpg raises if the server cannot be reached."""
+    """Apply what is missing.
+
+    Raises `MigrationFailed`, or what asyncpg raises if the server cannot be reached.
+    """
     connection = await asyncpg.connect(dsn, timeout=10, command_timeout=timeout)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)

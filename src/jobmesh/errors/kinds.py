@@ -285,6 +285,30 @@ class LeaseLost(JobmeshError):
         )
 
 
+class SessionEnded(JobmeshError):
+    """A runner's session was ended: it stops what it runs and begins a new one."""
+
+    default_code = StatusCode.FAILED_PRECONDITION
+    default_reason = "SESSION_ENDED"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"the session {session_id} was ended", metadata={"session_id": session_id}
+        )
+
+
+class LeadershipLost(JobmeshError):
+    """An act for a leader whose epoch is over: it stands down."""
+
+    default_code = StatusCode.FAILED_PRECONDITION
+    default_reason = "LEADERSHIP_LOST"
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(
+            f"epoch {epoch} is no longer the latest", metadata={"epoch": str(epoch)}
+        )
+
+
 class Unavailable(JobmeshError):
     """The mesh cannot answer now; repeating the call is safe and helps."""
 

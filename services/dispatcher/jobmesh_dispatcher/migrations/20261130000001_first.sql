@@ -36,11 +36,17 @@ RETURNS jobmesh.attempt[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
                 ELSE past[cardinality(past) - 98:] || ended END
 $$;
 
--- The time of a decision on a job: after its locks, and never before its last attempt's end, so that attempts do not
--- overlap even if the server's clock is set back.
-CREATE FUNCTION jobmesh.moment(past jobmesh.attempt[])
-RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
-    SELECT greatest(clock_timestamp(), (past[cardinality(past)]).end_time)
+-- A time, but never before the end of a job's last attempt, so that attempts do not overlap even if the server's clock is set back.
+CREATE FUNCTION jobmesh.no_earlier(now timestamptz, past jobmesh.attempt[])
+RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT greatest(now, (past[cardinality(past)]).end_time)
+$$;
+
+-- When a handler began whose start was not written down before its end: so many seconds earlier, but not before its claim.
+CREATE FUNCTION jobmesh.began(started timestamptz, claimed timestamptz, ended timestamptz, run_seconds float8)
+RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN started IS NOT NULL OR run_seconds <= 0 THEN started
+                ELSE least(ended, greatest(claimed, ended - make_interval(secs => run_seconds))) END
 $$;
 
 -- Jobs that are not terminal. States and their transitions: src/jobmesh/states.py.

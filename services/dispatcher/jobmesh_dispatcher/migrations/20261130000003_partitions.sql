@@ -26,8 +26,9 @@ BEGIN
     EXECUTE format('CREATE TABLE jobmesh.%I (LIKE jobmesh.jobs_history INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name);
     EXECUTE format('ALTER TABLE jobmesh.%I ATTACH PARTITION jobmesh.%I FOR VALUES FROM (%L) TO (%L)', parent, name, begins, ends);
     RETURN true;
-EXCEPTION WHEN check_violation THEN
-    RETURN false;  -- a job of that day was put into the rest partition just now
+EXCEPTION WHEN check_violation OR duplicate_table THEN
+    -- A job of that day was put into the rest partition just now; or somebody made it, and this session had not heard of it.
+    RETURN false;
 END
 $$;
 
@@ -42,6 +43,8 @@ BEGIN
     END IF;
     EXECUTE format('DROP TABLE jobmesh.%I', name);
     RETURN true;
+EXCEPTION WHEN undefined_table THEN
+    RETURN false;
 END
 $$;
 

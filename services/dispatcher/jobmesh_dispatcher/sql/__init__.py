@@ -1,7 +1,7 @@
 """The statements of the dispatcher: one file, one intent each.
 
-`load("claim_jobs")` is the text of `claim_jobs.sql`. Statements name the states they leave and the attempt or epoch they
-act under, and take the time from the database.
+`load("claim_jobs")` is the text of `claim_jobs.sql`. Statements name the states they leave and the
+attempt or epoch they act under, and take the time from the database.
 """
 
 from __future__ import annotations

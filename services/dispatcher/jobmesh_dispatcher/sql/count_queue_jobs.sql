@@ -1,5 +1,6 @@
--- How many jobs some queues hold by state, and since when the oldest has been QUEUED. Each part has an index of its own, so that
--- a small queue is counted cheaply beside a large one. $1 namespace, $2 queues.
+-- How many jobs some queues hold by state, and since when the oldest has been QUEUED. Each part has
+-- an index of its own, so that a small queue is counted cheaply beside a large one. $1 namespace,
+-- $2 queues.
 SELECT queue, state, hold_reason, count(*) AS jobs, min(queued_at) AS oldest
 FROM (
     SELECT queue, state, hold_reason, queued_at FROM jobmesh.jobs_live

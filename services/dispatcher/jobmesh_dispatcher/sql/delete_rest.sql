@@ -1,4 +1,5 @@
--- Deletes some jobs past their retention, and their logs, from the partition of a state that has no day. $1 state, $2 retention, $3 limit.
+-- Deletes some jobs past their retention, and their logs, from the partition of a state that has no
+-- day. $1 state, $2 retention, $3 limit.
 WITH expired AS (
     SELECT job_id, end_time FROM jobmesh.jobs_history
     WHERE state = $1 AND end_time < now() - $2::interval

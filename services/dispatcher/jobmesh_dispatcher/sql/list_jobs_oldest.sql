@@ -1,8 +1,9 @@
--- A page of jobs, live or ended, the oldest first, as many as fit into one answer; `found` counts up to $4.
--- $1 namespace, $2 whether in full, $3 bytes, $4 limit, $5 and $6 create time and id of the last job before the page.
--- The filter, NULL for any: $7 queues, $8 types, $9 states, $10 labels, $11 runner, $12 schedule, $13 parent,
--- $14 and $15 create time from and to, $16 and $17 end time from and to, $18 error type;
--- $19 and $20 true if the states are only those with a lease, or those that wait for their time: both have small indexes.
+-- A page of jobs, live or ended, the oldest first, as many as fit into one answer; `found` counts
+-- up to $4. $1 namespace, $2 whether in full, $3 bytes, $4 limit, $5 and $6 create time and id of
+-- the last job before the page. The filter, NULL for any: $7 queues, $8 types, $9 states, $10
+-- labels, $11 runner, $12 schedule, $13 parent, $14 and $15 create time from and to, $16 and $17
+-- end time from and to, $18 error type; $19 and $20 true if the states are only those with a lease,
+-- or those that wait for their time: both have small indexes.
 SELECT * FROM (
     SELECT
         job.*,

@@ -1,4 +1,5 @@
--- RUNNING, CANCELLING: lets jobs of a queue count that were claimed while it had no limit. $1 namespace, $2 queue.
+-- RUNNING, CANCELLING: lets jobs of a queue count that were claimed while it had no limit. $1
+-- namespace, $2 queue.
 WITH uncounted AS (
     SELECT job_id FROM jobmesh.jobs_live
     WHERE namespace = $1 AND queue = $2 AND session_id IS NOT NULL AND state IN ('RUNNING', 'CANCELLING') AND NOT slot

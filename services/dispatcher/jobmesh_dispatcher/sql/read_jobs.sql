@@ -1,5 +1,5 @@
--- Jobs by their ids, live or ended, as many as fit into one answer; `found` says how many there are.
--- $1 namespace, $2 whether in full, $3 bytes, $4 job ids.
+-- Jobs by their ids, live or ended, as many as fit into one answer; `found` says how many there
+-- are. $1 namespace, $2 whether in full, $3 bytes, $4 job ids.
 SELECT * FROM (
     SELECT
         job.*,

@@ -1,4 +1,5 @@
--- Puts the count of a queue's running jobs right; this transaction has locked it, in an earlier statement. $1 namespace, $2 queue.
+-- Puts the count of a queue's running jobs right; this transaction has locked it, in an earlier
+-- statement. $1 namespace, $2 queue.
 UPDATE jobmesh.queue_slots slots
 SET running = (
     SELECT count(*) FROM jobmesh.jobs_live job

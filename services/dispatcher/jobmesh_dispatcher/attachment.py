@@ -1,0 +1,115 @@
+"""One stream of a runner, as the dispatcher sees it:
+
+what the runner can take, what it has, and what is on its way to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobmesh.ids import new_id
+from jobmesh.v1 import runner_service_pb2 as pb
+from jobmesh_dispatcher.claiming import Seat
+from jobmesh_dispatcher.lease import Lease
+
+if TYPE_CHECKING:
+    from jobmesh.v1.runner_service_pb2 import Assignment, Hello
+
+DEFAULT_NAMESPACE = "default"
+# Answers that wait for a runner that does not read. Each belongs to something the runner sent or
+# holds, so that an honest one cannot reach it.
+MAX_OUTBOUND = 100_000
+
+
+class RunnerTooSlow(Exception):
+    """A runner does not read what it is sent."""
+
+
+class Attachment:
+    """The state of one stream.
+
+    `leases` are claims the runner has and has not reported; `reporting` are being recorded.
+    """
+
+    def __init__(self, hello: Hello) -> None:
+        self.id = UUID(new_id())
+        self.session_id = UUID(hello.session_id)
+        self.runner_id = hello.runner_id
+        self.namespace = hello.namespace or DEFAULT_NAMESPACE
+        self.types = frozenset(hello.types)
+        self.queues = frozenset(hello.queues) if hello.queues else None
+        self.slots = hello.slots
+        self.prefetch = hello.prefetch
+        self.draining = hello.draining
+        self.version = hello.version
+        self.leases: dict[UUID, Lease] = {}
+        self.reporting: dict[UUID, Lease] = {}
+        self.held_hint = True  # jobs may be parked that it could run
+        self.bye = False
+        self.ended = False  # its session has ended, or moved
+        self._outbound: deque[pb.WorkResponse] = deque()
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    @property
+    def free(self) -> int:
+        """How many more jobs it takes."""
+        if self.draining or self._closed:
+            return 0
+        return max(0, self.slots + self.prefetch - len(self.leases))
+
+    def seat(self) -> Seat:
+        """What it can take, as a claim sees it."""
+        return Seat(
+            session_id=self.session_id,
+            attachment=self.id,
+            runner_id=self.runner_id,
+            namespace=self.namespace,
+            types=self.types,
+            queues=self.queues,
+            slots=max(1, self.slots),
+            free=self.free,
+            running=len(self.leases),
+        )
+
+    def assign(self, jobs: Iterable[tuple[Lease, Assignment]]) -> None:
+        """Give it claimed jobs."""
+        assignments = pb.Assignments()
+        for lease, assignment in jobs:
+            self.leases[lease.job_id] = lease
+            assignments.jobs.append(assignment)
+        self.send(pb.WorkResponse(assignments=assignments))
+
+    def lease_of(self, job_id: UUID, attempt: int) -> Lease | None:
+        """The claim, if it is still the runner's and nothing was reported of it."""
+        lease = self.leases.get(job_id)
+        return lease if lease is not None and lease.attempt == attempt else None
+
+    def send(self, response: pb.WorkResponse) -> None:
+        """Send soon, in order. Raises `RunnerTooSlow` if it does not read."""
+        if self._closed:
+            return
+        if len(self._outbound) >= MAX_OUTBOUND:
+            self.close()
+            raise RunnerTooSlow(self.runner_id)
+        self._outbound.append(response)
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the stream once what waits has been sent."""
+        self._closed = True
+        self._wake.set()
+
+    async def outbound(self) -> AsyncIterator[pb.WorkResponse]:
+        """What is to be sent, until the attachment is closed."""
+        while True:
+            while self._outbound:
+                yield self._outbound.popleft()
+            if self._closed:
+                return
+            await self._wake.wait()
+            self._wake.clear()

@@ -1,0 +1,106 @@
+"""Which of the jobs at hand start, on which runner, and why the others do not:
+
+the decision of a claim, apart from its I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+NO_RUNNER = "NO_RUNNER"
+MAX_RUNNING = "MAX_RUNNING"
+QUEUE_PAUSED = "QUEUE_PAUSED"
+
+
+class Candidate(NamedTuple):
+    """A job that is QUEUED, and locked."""
+
+    job_id: UUID
+    namespace: str
+    queue: str
+    type: str
+    priority: int
+
+
+@dataclass(slots=True)
+class Seat:
+    """What an attached runner can still take. `queues` of None means all of them."""
+
+    session_id: UUID
+    attachment: UUID
+    runner_id: str
+    namespace: str
+    types: frozenset[str]
+    queues: frozenset[str] | None
+    slots: int
+    free: int
+    running: int
+
+    def fits(self, job: Candidate) -> bool:
+        """Whether the runner would run this job, if it had room."""
+        return (
+            job.type in self.types
+            and job.namespace == self.namespace
+            and (self.queues is None or job.queue in self.queues)
+        )
+
+
+class QueueLimit(NamedTuple):
+    """A queue's settings as the claim holds them. `free` of None means no limit."""
+
+    paused: bool
+    free: int | None
+
+
+@dataclass(slots=True)
+class Decision:
+    """Claims are (job, seat, counted in the queue's slots); parks are (job, hold reason)."""
+
+    claims: list[tuple[Candidate, Seat, bool]] = field(default_factory=list)
+    parks: list[tuple[Candidate, str]] = field(default_factory=list)
+
+
+def decide(
+    candidates: Iterable[Candidate],
+    queues: Mapping[tuple[str, str], QueueLimit],
+    seats: Sequence[Seat],
+) -> Decision:
+    """Give each candidate, in order, to the least loaded runner that fits; park the others.
+
+    Seats lose the room that is given away. A queue never gets more claims than it is free to.
+    """
+    decision = Decision()
+    free = {name: limit.free for name, limit in queues.items()}
+    for job in candidates:
+        name = (job.namespace, job.queue)
+        limit = queues.get(name, QueueLimit(False, None))
+        left = free.get(name)
+        if limit.paused:
+            decision.parks.append((job, QUEUE_PAUSED))
+        elif left is not None and left <= 0:
+            decision.parks.append((job, MAX_RUNNING))
+        elif (seat := least_loaded(job, seats)) is None:
+            decision.parks.append((job, NO_RUNNER))
+        else:
+            seat.free -= 1
+            seat.running += 1
+            if left is not None:
+                free[name] = left - 1
+            decision.claims.append((job, seat, left is not None))
+    return decision
+
+
+def least_loaded(job: Candidate, seats: Sequence[Seat]) -> Seat | None:
+    """The runner that fits and has the smallest share of its slots taken; the first of equals."""
+    best: Seat | None = None
+    for seat in seats:
+        if seat.free > 0 and seat.fits(job) and (best is None or _load(seat) < _load(best)):
+            best = seat
+    return best
+
+
+def _load(seat: Seat) -> float:
+    return seat.running / seat.slots

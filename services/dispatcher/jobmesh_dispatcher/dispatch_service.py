@@ -1,0 +1,192 @@
+"""DispatchService: what gateways ask for. What the leader asks for is in `leader_calls.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobmesh import __version__
+from jobmesh.errors import NotFound
+from jobmesh.v1 import dispatch_service_pb2 as pb
+from jobmesh.v1.dispatch_service_pb2_grpc import DispatchServiceServicer
+from jobmesh.v1.job_pb2 import JOB_VIEW_FULL, Job
+from jobmesh_dispatcher.leader_calls import LeaderCalls
+from jobmesh_dispatcher.store.cancel import cancel
+from jobmesh_dispatcher.store.queues import QueueChange, change_queue, read_queues, set_paused
+from jobmesh_dispatcher.store.reads import find_jobs, read_attempts, read_jobs, read_log_page
+from jobmesh_dispatcher.store.release import RELEASED_AT_ONCE, release_held
+from jobmesh_dispatcher.store.revive import revive
+
+if TYPE_CHECKING:
+    import grpc
+
+    from jobmesh_dispatcher.after_commit import AfterCommit
+    from jobmesh_dispatcher.database import Database
+    from jobmesh_dispatcher.intake import Intake
+    from jobmesh_dispatcher.queue_cache import QueueCache
+    from jobmesh_dispatcher.roster import Roster
+    from jobmesh_dispatcher.sessions import Sessions
+
+    Context = grpc.aio.ServicerContext[object, object]
+
+
+class DispatchService(LeaderCalls, DispatchServiceServicer):
+    """Serves gateways and the scheduler."""
+
+    def __init__(
+        self,
+        database: Database,
+        intake: Intake,
+        queues: QueueCache,
+        roster: Roster,
+        sessions: Sessions,
+        after_commit: AfterCommit,
+        *,
+        dispatcher_id: str,
+        **leader: object,
+    ) -> None:
+        super().__init__(database, sessions, after_commit, **leader)  # type: ignore[arg-type]
+        self._intake = intake
+        self._queues = queues
+        self._roster = roster
+        self._dispatcher_id = dispatcher_id
+
+    async def SubmitJobs(
+        self, request: pb.SubmitJobsRequest, context: Context
+    ) -> pb.SubmitJobsResponse:
+        """Store jobs."""
+        return await self._intake.submit(request)
+
+    async def ReadJobs(self, request: pb.ReadJobsRequest, context: Context) -> pb.ReadJobsResponse:
+        """Read jobs by id."""
+        async with self._database.connection() as connection:
+            jobs = await read_jobs(connection, request.namespace, request.job_ids, request.view)
+        return pb.ReadJobsResponse(jobs=jobs)
+
+    async def FindJobs(self, request: pb.FindJobsRequest, context: Context) -> pb.FindJobsResponse:
+        """Read a page of jobs."""
+        async with self._database.transaction() as connection:
+            page = await find_jobs(connection, request.namespace, request.request)
+        return pb.FindJobsResponse(page=page)
+
+    async def ReadAttempts(
+        self, request: pb.ReadAttemptsRequest, context: Context
+    ) -> pb.ReadAttemptsResponse:
+        """Read a job's attempts."""
+        async with self._database.connection() as connection:
+            attempts = await read_attempts(connection, request.namespace, request.job_id)
+        return pb.ReadAttemptsResponse(attempts=attempts)
+
+    async def ReadLogPage(
+        self, request: pb.ReadLogPageRequest, context: Context
+    ) -> pb.ReadLogPageResponse:
+        """Read a page of a job's log."""
+        async with self._database.connection() as connection:
+            lines = await read_log_page(
+                connection,
+                request.namespace,
+                request.job_id,
+                request.after_sequence,
+                request.page_size,
+            )
+        return pb.ReadLogPageResponse(lines=lines)
+
+    async def StopJob(self, request: pb.StopJobRequest, context: Context) -> pb.StopJobResponse:
+        """Cancel a job."""
+        wanted = request.request
+        job_id = UUID(wanted.job_id)
+        expected = wanted.expected_revision if wanted.HasField("expected_revision") else None
+        done = await self._database.run(
+            lambda c: cancel(c, request.namespace, job_id, wanted.reason, expected)
+        )
+        self._after_commit.changed([done.row] if done.row else [], [])
+        if done.session_id is not None:
+            self._stop_handler(job_id, done.session_id)
+        return pb.StopJobResponse(job=await self._read_job(request.namespace, wanted.job_id))
+
+    def _stop_handler(self, job_id: UUID, session_id: UUID) -> None:
+        if self._roster.get(session_id) is not None:
+            self._sessions.tell_cancelled()
+        else:
+            self._after_commit.nudges.cancel(job_id, session_id)
+
+    async def ReviveJob(
+        self, request: pb.ReviveJobRequest, context: Context
+    ) -> pb.ReviveJobResponse:
+        """Queue a terminal job again."""
+        row, messages = await self._database.run(
+            lambda c: revive(c, request.namespace, request.request)
+        )
+        self._after_commit.changed([row], messages)
+        return pb.ReviveJobResponse(
+            job=await self._read_job(request.namespace, request.request.job_id)
+        )
+
+    async def _read_job(self, namespace: str, job_id: str) -> Job:
+        async with self._database.connection() as connection:
+            jobs = await read_jobs(connection, namespace, [job_id], JOB_VIEW_FULL)
+        if not jobs:
+            raise NotFound.job(job_id)
+        return jobs[0]
+
+    async def ReadQueues(
+        self, request: pb.ReadQueuesRequest, context: Context
+    ) -> pb.ReadQueuesResponse:
+        """Read queues."""
+        async with self._database.connection() as connection:
+            page = await read_queues(connection, request.namespace, request.names, request.page)
+        return pb.ReadQueuesResponse(queues=page.queues, next_page_token=page.next_page_token)
+
+    async def ChangeQueue(
+        self, request: pb.ChangeQueueRequest, context: Context
+    ) -> pb.ChangeQueueResponse:
+        """Change a queue's settings."""
+        change = await self._database.run(
+            lambda c: change_queue(c, request.namespace, request.request)
+        )
+        await self._follow_up(request.namespace, change)
+        return pb.ChangeQueueResponse(queue=change.queue)
+
+    async def SetQueuePaused(
+        self, request: pb.SetQueuePausedRequest, context: Context
+    ) -> pb.SetQueuePausedResponse:
+        """Pause or resume a queue."""
+        change = await self._database.run(
+            lambda c: set_paused(c, request.namespace, request.name, request.paused, request.note)
+        )
+        await self._follow_up(request.namespace, change)
+        return pb.SetQueuePausedResponse(queue=change.queue)
+
+    async def _follow_up(self, namespace: str, change: QueueChange) -> None:
+        """Release what the change lets go, the first few thousand at once;
+
+        reconciliation releases the rest.
+        """
+        self._queues.changed(namespace, change.queue.name)
+        if change.ended_holds:
+            messages = await self._database.run(
+                lambda c: release_held(
+                    c, namespace, change.queue.name, change.ended_holds, RELEASED_AT_ONCE
+                )
+            )
+            self._after_commit.changed([], messages)
+
+    async def DescribeDispatcher(
+        self, request: pb.DescribeDispatcherRequest, context: Context
+    ) -> pb.DescribeDispatcherResponse:
+        """Say who this is, and who is attached."""
+        sessions = [
+            pb.SessionInfo(
+                runner_id=a.runner_id,
+                session_id=str(a.session_id),
+                attachment=str(a.id),
+                dispatcher_id=self._dispatcher_id,
+                slots=a.slots,
+                held=len(a.leases),
+                types=sorted(a.types),
+            )
+            for a in self._roster
+        ]
+        return pb.DescribeDispatcherResponse(
+            dispatcher_id=self._dispatcher_id, version=__version__, sessions=sessions
+        )

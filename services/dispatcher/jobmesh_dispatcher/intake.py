@@ -1,0 +1,209 @@
+"""Taking submissions in: calls of gateways that wait together are stored together.
+
+Calls that stand by themselves share transactions; a call that is all or nothing has one of its own.
+If the server refuses the data of a batch, it is halved until the row at fault stands alone: one bad
+row costs its own call, and no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from jobmesh.batching import Batcher
+from jobmesh.errors import InvalidField, JobmeshError, NotFound, to_status
+from jobmesh.server.metrics import counter, histogram
+from jobmesh.v1.dispatch_service_pb2 import SubmitJobsRequest, SubmitJobsResponse, SubmitJobsResult
+from jobmesh.v1.job_pb2 import JOB_VIEW_BASIC, Job, JobState
+from jobmesh.v1.job_service_pb2 import SubmitJobResponse
+from jobmesh_dispatcher.store.reads import read_jobs
+from jobmesh_dispatcher.store.submit import Call, Outcome, Refused, Stored, store_calls
+from jobmesh_dispatcher.submission import Submission, read_submission
+
+if TYPE_CHECKING:
+    from jobmesh_dispatcher.after_commit import AfterCommit
+    from jobmesh_dispatcher.database import Database
+    from jobmesh_dispatcher.queue_cache import QueueCache
+
+log = logging.getLogger(__name__)
+
+JOBS_A_BATCH = 5000
+BATCH_BYTES = 8 << 20
+MAX_WAITING = 20_000
+FLIGHTS = 2
+STORED = counter("jobmesh_jobs_submitted_total", "Jobs stored by this dispatcher.")
+STORE = histogram("jobmesh_submit_seconds", "How long storing a batch of calls took.")
+
+
+class Intake:
+    """Stores submissions."""
+
+    def __init__(self, database: Database, queues: QueueCache, after_commit: AfterCommit) -> None:
+        self._database = database
+        self._queues = queues
+        self._after_commit = after_commit
+        self._batcher: Batcher[Call, list[Outcome]] = Batcher(
+            self._flush,
+            max_items=JOBS_A_BATCH,
+            max_bytes=BATCH_BYTES,
+            max_waiting=MAX_WAITING,
+            flights=FLIGHTS,
+            name="intake",
+        )
+
+    async def start(self) -> None:
+        """Accept submissions."""
+        await self._batcher.start()
+
+    async def stop(self) -> None:
+        """Store what was accepted."""
+        await self._batcher.stop()
+
+    async def submit(self, request: SubmitJobsRequest) -> SubmitJobsResponse:
+        """Store the jobs of a call; answered once they are durable."""
+        size = request.ByteSize()
+        submissions = [read_submission(message) for message in request.submissions]
+        refusals = {s.job_id: error for s in submissions if (error := self._queues.refusal(s))}
+        if refusals and request.atomic:
+            raise next(iter(refusals.values()))
+        accepted = [s for s in submissions if s.job_id not in refusals]
+        outcomes: dict[UUID, Outcome] = dict(refusals)
+        if accepted:
+            outcomes.update(
+                await self._store(UUID(request.operation_id), accepted, request.atomic, size)
+            )
+        return await self._answer(submissions, outcomes)
+
+    async def _store(
+        self, operation_id: UUID, submissions: Sequence[Submission], atomic: bool, size: int
+    ) -> dict[UUID, Outcome]:
+        await self._queues.use(submissions)
+        for submission in submissions:
+            self._queues.fill_in(submission.namespace, submission.spec)
+        outcomes = await self._batcher.submit(Call(operation_id, submissions, atomic), size)
+        return dict(zip((s.job_id for s in submissions), outcomes, strict=True))
+
+    async def _flush(self, calls: list[Call]) -> Sequence[list[Outcome] | BaseException]:
+        with STORE.time():
+            shared = [call for call in calls if not call.atomic]
+            results = dict(zip(map(id, shared), await self._store_shared(shared), strict=True))
+            for call in calls:
+                if call.atomic:
+                    results[id(call)] = (await self._store_shared([call]))[0]
+        return [results[id(call)] for call in calls]
+
+    async def _store_shared(self, calls: Sequence[Call]) -> list[list[Outcome] | BaseException]:
+        """Store calls in one transaction; in two halves if their data was refused."""
+        if not calls:
+            return []
+        try:
+            outcomes, messages = await self._database.run(lambda c: store_calls(c, calls))
+        except Refused as refused:
+            return [refused.outcomes]
+        except asyncpg.DataError as error:
+            return await self._halve(calls, error)
+        self._after_commit.changed([], messages)
+        STORED.inc(sum(isinstance(o, Stored) and o.row is not None for o in outcomes))
+        return _deal(calls, outcomes)
+
+    async def _halve(
+        self, calls: Sequence[Call], error: asyncpg.DataError
+    ) -> list[list[Outcome] | BaseException]:
+        if len(calls) > 1:
+            middle = len(calls) // 2
+            return [
+                *await self._store_shared(calls[:middle]),
+                *await self._store_shared(calls[middle:]),
+            ]
+        call = calls[0]
+        if call.atomic or len(call.submissions) == 1:
+            log.warning("a submission was refused by postgresql: %s", error.sqlstate)
+            return [InvalidField("job", f"cannot be stored: {error}")]
+        # The halves carry one operation id: the first to commit takes it, and the second finds that
+        # none of its own jobs exist.
+        middle = len(call.submissions) // 2
+        halves = [
+            call._replace(submissions=part)
+            for part in (call.submissions[:middle], call.submissions[middle:])
+        ]
+        first, second = [(await self._store_shared([half]))[0] for half in halves]
+        return [[*_spread(halves[0], first), *_spread(halves[1], second)]]
+
+    async def _answer(
+        self, submissions: Sequence[Submission], outcomes: dict[UUID, Outcome]
+    ) -> SubmitJobsResponse:
+        known = await self._read_known(submissions, outcomes)
+        response = SubmitJobsResponse()
+        for submission in submissions:
+            outcome = outcomes[submission.job_id]
+            response.results.append(_result(submission, outcome, known))
+        return response
+
+    async def _read_known(
+        self, submissions: Sequence[Submission], outcomes: dict[UUID, Outcome]
+    ) -> dict[str, Job]:
+        """Jobs that were stored by an earlier transaction, as they stand."""
+        wanted: dict[str, list[str]] = {}
+        for submission in submissions:
+            outcome = outcomes[submission.job_id]
+            if isinstance(outcome, Stored) and outcome.row is None:
+                wanted.setdefault(submission.namespace, []).append(str(outcome.job_id))
+        jobs: dict[str, Job] = {}
+        for namespace, job_ids in wanted.items():
+            async with self._database.connection() as connection:
+                found = await read_jobs(connection, namespace, job_ids, JOB_VIEW_BASIC)
+            jobs.update((job.job_id, job) for job in found)
+        return jobs
+
+
+def _deal(
+    calls: Sequence[Call], outcomes: Sequence[Outcome]
+) -> list[list[Outcome] | BaseException]:
+    dealt: list[list[Outcome] | BaseException] = []
+    start = 0
+    for call in calls:
+        dealt.append(list(outcomes[start : start + len(call.submissions)]))
+        start += len(call.submissions)
+    return dealt
+
+
+def _spread(call: Call, result: list[Outcome] | BaseException) -> list[Outcome]:
+    """One outcome for each submission of a call that may have failed as a whole."""
+    if isinstance(result, JobmeshError):
+        return [result] * len(call.submissions)
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _result(submission: Submission, outcome: Outcome, known: dict[str, Job]) -> SubmitJobsResult:
+    if isinstance(outcome, JobmeshError):
+        return SubmitJobsResult(error=to_status(outcome))
+    if outcome.row is not None:
+        return SubmitJobsResult(
+            ok=SubmitJobResponse(job=_fresh_job(submission, outcome), created=True)
+        )
+    job = known.get(str(outcome.job_id))
+    if job is None:  # it was deleted meanwhile
+        return SubmitJobsResult(error=to_status(NotFound.job(str(outcome.job_id))))
+    return SubmitJobsResult(ok=SubmitJobResponse(job=job, created=outcome.created))
+
+
+def _fresh_job(submission: Submission, stored: Stored) -> Job:
+    """The job as it was just stored, BASIC."""
+    assert stored.row is not None
+    job = Job(
+        job_id=str(stored.job_id),
+        namespace=submission.namespace,
+        spec=submission.spec,
+        state=JobState.Value(f"JOB_STATE_{stored.row['state']}"),
+        revision=1,
+    )
+    job.create_time.FromDatetime(stored.row["create_time"])
+    if stored.row["run_at"] is not None:
+        job.next_run_time.FromDatetime(stored.row["run_at"])
+    return job

@@ -1,0 +1,70 @@
+"""What a runner's report makes of a job: the decision, apart from its I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobmesh_dispatcher.backoff import delay_seconds, max_attempts
+
+if TYPE_CHECKING:
+    from jobmesh.v1.job_pb2 import JobError
+    from jobmesh.v1.runner_service_pb2 import Report
+    from jobmesh_dispatcher.lease import Lease
+
+
+class Verdict(NamedTuple):
+    """Where the job goes.
+
+    `delay` in seconds, for SCHEDULED and RETRYING; `failed` charges a failure.
+    """
+
+    state: str
+    reason: str
+    attempt_outcome: str
+    delay: float = 0.0
+    failed: bool = False
+
+
+def decide(report: Report, lease: Lease, state: str, u: float) -> Verdict:
+    """The verdict on a report of a job that is in `state`, RUNNING or CANCELLING;
+
+    `u` is random in [0, 1).
+    """
+    kind = report.WhichOneof("outcome")
+    if kind == "succeeded":
+        return Verdict("SUCCEEDED", "COMPLETED", "SUCCEEDED")
+    if state == "CANCELLING":
+        return Verdict("CANCELLED", "CANCELLED", _outcome_while_cancelling(report, kind))
+    if kind == "failed":
+        return _after_failure(report, lease, u)
+    if kind == "snoozed":
+        delay = report.snoozed.delay
+        return Verdict("SCHEDULED", "SNOOZED", "SNOOZED", delay.seconds + delay.nanos / 1e9)
+    # Interrupted; or a runner cancelled what nobody asked it to: it runs again.
+    return Verdict("QUEUED", "INTERRUPTED", "INTERRUPTED")
+
+
+def _outcome_while_cancelling(report: Report, kind: str | None) -> str:
+    if kind == "failed":
+        return "TIMED_OUT" if report.failed.timed_out else "FAILED"
+    return "CANCELLED"
+
+
+def _after_failure(report: Report, lease: Lease, u: float) -> Verdict:
+    failed = report.failed
+    outcome = "TIMED_OUT" if failed.timed_out else "FAILED"
+    failures = lease.failures + 1
+    if is_permanent(failed.error, lease):
+        return Verdict("DEAD", "NON_RETRYABLE", outcome, failed=True)
+    if failures >= max_attempts(lease.policy):
+        return Verdict("DEAD", outcome, outcome, failed=True)
+    if failed.HasField("retry_after"):
+        delay = failed.retry_after.seconds + failed.retry_after.nanos / 1e9
+    else:
+        delay = delay_seconds(lease.policy, failures, u)
+    return Verdict("RETRYING", outcome, outcome, delay, failed=True)
+
+
+def is_permanent(error: JobError, lease: Lease) -> bool:
+    """Whether the handler, or the job's policy, rules a retry out."""
+    return not error.retryable or error.type in lease.policy.non_retryable_error_types

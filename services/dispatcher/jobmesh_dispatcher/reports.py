@@ -1,0 +1,245 @@
+"""Recording what runners report, many reports a transaction.
+
+Each kind of report has a batcher: whatever arrives while the last write is under way goes into the
+next. An outcome is tried until it is recorded or the stream ends (the runner then reports it again,
+to whomever it attaches next); a start, a line of log or a progress that cannot be written is given
+up, since none of them decides anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobmesh.batching import Batcher
+from jobmesh.errors import BackendUnavailable
+from jobmesh.server.metrics import counter, histogram
+from jobmesh.server.tasks import Periodic
+from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, LogLevel, LogLine, Payload, Progress
+from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.finish import Ended, record
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from jobmesh.server.lifecycle import Part
+    from jobmesh_dispatcher.after_commit import AfterCommit
+    from jobmesh_dispatcher.attachment import Attachment
+    from jobmesh_dispatcher.database import Database
+    from jobmesh_dispatcher.lease import Lease
+
+log = logging.getLogger(__name__)
+
+REPORTS_A_BATCH = 512
+BATCH_BYTES = 8 << 20
+MAX_WAITING = 100_000
+RETRY_SECONDS = 0.5
+PROGRESS_SECONDS = 0.5
+MAX_LOG_LINES = 10_000
+MAX_LOG_BYTES = 1 << 20
+MAX_LINE_CHARACTERS = 8192
+OUTCOMES = counter(
+    "jobmesh_outcomes_total", "Outcomes recorded, by state and reason.", ["state", "reason"]
+)
+FINISH = histogram("jobmesh_finish_seconds", "How long recording a batch of outcomes took.")
+
+
+class CheckpointToStore(NamedTuple):
+    """A checkpoint, and the lease it is stored under."""
+
+    lease: Lease
+    checkpoint: Payload
+
+
+class LineToStore(NamedTuple):
+    """A numbered line of a job's log."""
+
+    lease: Lease
+    sequence: int
+    level: int
+    message: str
+
+
+class Reports:
+    """The batchers of one dispatcher."""
+
+    def __init__(self, database: Database, after_commit: AfterCommit) -> None:
+        self._database = database
+        self._after_commit = after_commit
+        limits = {
+            "max_items": REPORTS_A_BATCH,
+            "max_bytes": BATCH_BYTES,
+            "max_waiting": MAX_WAITING,
+        }
+        self._outcomes: Batcher[Ended, bool] = Batcher(self._record, name="outcomes", **limits)
+        self._starts: Batcher[Lease, None] = Batcher(self._start_jobs, name="starts", **limits)
+        self._checkpoints: Batcher[CheckpointToStore, bool] = Batcher(
+            self._store_checkpoints, name="checkpoints", **limits
+        )
+        self._lines: Batcher[LineToStore, None] = Batcher(self._append, name="logs", **limits)
+        self._renewals: Batcher[Attachment, bool] = Batcher(self._renew, name="renewals")
+        self._progress: dict[UUID, tuple[Lease, Progress]] = {}
+        self._flusher = Periodic("progress", PROGRESS_SECONDS, self._flush_progress)
+        self._parts: Sequence[Part] = (
+            self._outcomes,
+            self._starts,
+            self._checkpoints,
+            self._lines,
+            self._renewals,
+            self._flusher,
+        )
+
+    async def start(self) -> None:
+        """Accept reports."""
+        for part in self._parts:
+            await part.start()
+
+    async def stop(self) -> None:
+        """Record what was accepted."""
+        for part in self._parts:
+            await part.stop()
+
+    async def outcome(self, ended: Ended) -> bool:
+        """Record an outcome, however long the database is down; False if the lease is lost."""
+        self._progress.pop(ended.lease.job_id, None)
+        size = ended.report.ByteSize()
+        while True:
+            try:
+                return await self._outcomes.submit(ended, size)
+            except BackendUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
+
+    async def started(self, lease: Lease) -> None:
+        """Write down that a handler began."""
+        lease.started = True
+        await self._starts.submit(lease)
+
+    async def checkpoint(self, lease: Lease, checkpoint: Payload) -> bool:
+        """Store a checkpoint; False if the lease is lost. Raises `BackendUnavailable`."""
+        item = CheckpointToStore(lease, checkpoint)
+        return await self._checkpoints.submit(item, len(checkpoint.data))
+
+    async def renew(self, attachment: Attachment) -> bool:
+        """Renew a session's lease; False if it has ended or moved."""
+        return await self._renewals.submit(attachment)
+
+    def progress(self, lease: Lease, progress: Progress) -> None:
+        """Tell watchers, and keep it for the next flush; the latest wins."""
+        progress.update_time.GetCurrentTime()
+        self._progress[lease.job_id] = (lease, progress)
+        if self._after_commit.events.wants(lease.job_id):
+            lease.sequence += 1
+            event = JobEvent(job_id=str(lease.job_id), sequence=_sequence(lease), progress=progress)
+            event.time.CopyFrom(progress.update_time)
+            self._after_commit.events.publish([event])
+
+    async def line(self, lease: Lease, level: LogLevel.ValueType, message: str) -> None:
+        """Keep a line of a job's log, within its limits."""
+        if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
+            return
+        message = message[:MAX_LINE_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
+        lease.log_lines += 1
+        lease.log_bytes += len(message.encode(errors="replace"))
+        if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
+            message = "(the log of this job is full; later lines are not kept)"
+        line = LineToStore(lease, lease.log_lines, level, message)
+        self._tell_line(line)
+        await self._lines.submit(line, len(message))
+
+    def _tell_line(self, line: LineToStore) -> None:
+        if not self._after_commit.events.wants(line.lease.job_id):
+            return
+        event = JobEvent(job_id=str(line.lease.job_id), sequence=line.sequence)
+        event.time.GetCurrentTime()
+        told = LogLine(
+            sequence=line.sequence,
+            attempt=line.lease.attempt,
+            level=line.level,  # type: ignore[arg-type]
+            message=line.message,
+        )
+        told.time.CopyFrom(event.time)
+        event.log.CopyFrom(told)
+        self._after_commit.events.publish([event])
+
+    async def _record(self, batch: list[Ended]) -> list[bool]:
+        with FINISH.time():
+            recorded = await self._database.run(lambda c: record(c, batch))
+        self._after_commit.changed(recorded.rows, recorded.messages)
+        for row in recorded.rows:
+            OUTCOMES.labels(row["state"], row["reason"]).inc()
+        return [ended.lease.key in recorded.settled for ended in batch]
+
+    async def _start_jobs(self, batch: list[Lease]) -> list[None]:
+        # What was reported meanwhile brings its start along.
+        leases = sorted(
+            (lease for lease in batch if not lease.reported), key=lambda lease: lease.job_id
+        )
+        if leases:
+            await self._database.fetch(load("start_jobs"), *_lease_columns(leases))
+        return [None] * len(batch)
+
+    async def _store_checkpoints(self, batch: list[CheckpointToStore]) -> list[bool]:
+        latest = {item.lease.job_id: item for item in batch}
+        items = sorted(latest.values(), key=lambda item: item.lease.job_id)
+        rows = await self._database.fetch(
+            load("save_checkpoints"),
+            *_lease_columns([item.lease for item in items]),
+            [item.checkpoint.data for item in items],
+            [item.checkpoint.content_type or "application/json" for item in items],
+        )
+        stored = {(row["job_id"], row["attempt"]) for row in rows}
+        self._tell_checkpoints([item for item in items if item.lease.key in stored])
+        return [item.lease.key in stored for item in batch]
+
+    def _tell_checkpoints(self, items: Sequence[CheckpointToStore]) -> None:
+        events = []
+        for lease, checkpoint in items:
+            if self._after_commit.events.wants(lease.job_id):
+                stored = CheckpointStored(attempt=lease.attempt, size_bytes=len(checkpoint.data))
+                event = JobEvent(job_id=str(lease.job_id), checkpoint=stored)
+                event.time.GetCurrentTime()
+                events.append(event)
+        self._after_commit.events.publish(events)
+
+    async def _append(self, batch: list[LineToStore]) -> list[None]:
+        await self._database.fetch(
+            load("append_logs"),
+            *_lease_columns([line.lease for line in batch]),
+            [line.sequence for line in batch],
+            [line.level for line in batch],
+            [line.message for line in batch],
+        )
+        return [None] * len(batch)
+
+    async def _renew(self, batch: list[Attachment]) -> list[bool]:
+        mine = sorted({(a.session_id, a.id) for a in batch})
+        rows = await self._database.fetch(
+            load("renew_sessions"), [s for s, _ in mine], [a for _, a in mine]
+        )
+        renewed = {row["attachment"] for row in rows}
+        return [attachment.id in renewed for attachment in batch]
+
+    async def _flush_progress(self) -> None:
+        if not self._progress:
+            return
+        latest, self._progress = self._progress, {}
+        items = sorted(latest.values(), key=lambda item: item[0].job_id)
+        await self._database.fetch(
+            load("save_progress"),
+            *_lease_columns([lease for lease, _ in items]),
+            [progress.SerializeToString() for _, progress in items],
+        )
+
+
+def _sequence(lease: Lease) -> int:
+    """Grows over all attempts of a job:
+
+    an attempt's numbers come after those of the attempts before it.
+    """
+    return (lease.attempt << 32) + lease.sequence
+
+
+def _lease_columns(leases: Sequence[Lease]) -> tuple[list[UUID], list[int], list[UUID]]:
+    return [x.job_id for x in leases], [x.attempt for x in leases], [x.session_id for x in leases]

@@ -1,0 +1,181 @@
+"""Claiming: jobs that are ready become leases of attached runners.
+
+Guarantee: when `claim` has committed, each job that was QUEUED among those named is either RUNNING
+under one session and a new attempt, or parked with the reason that holds it; a queue with
+`max_running` never has more jobs running than that. The order of locks is the same everywhere:
+sessions, queues, slots (by name), jobs (by id).
+
+* A session that ended or moved meanwhile gets nothing: its row is taken under its attachment first,
+  and whoever ends or moves it has to wait for this transaction, and then sees its claims.
+* A count of running jobs is read in a later statement than the one that locks it: the snapshot of a
+  statement predates its waits.
+* A change of a queue's settings waits for the claims that still go by the old ones.
+* If the commit's answer is lost, the jobs are RUNNING and their runner does not know: the session's
+  slow comparison requeues them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobmesh_dispatcher.claiming import Candidate, Decision, QueueLimit, Seat, decide
+from jobmesh_dispatcher.queue_token import queue_token
+from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.outbox import OutboxMessage
+from jobmesh_dispatcher.store.release import release_held
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from jobmesh_dispatcher.database import Connection
+
+QueueName = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Claimed:
+    """What a claim did. `rows` are those of `claim_jobs.sql`."""
+
+    rows: list[Record] = field(default_factory=list)
+    held_types: set[str] = field(default_factory=set)
+    messages: list[OutboxMessage] = field(default_factory=list)
+
+
+async def claim(
+    connection: Connection, job_ids: Sequence[UUID], tokens: Sequence[str], seats: Sequence[Seat]
+) -> Claimed:
+    """Claim what wake-ups named. `tokens` are those of the wake-ups' queues."""
+    seats = await _still_attached(connection, seats)
+    limits = await _lock_limits(connection, tokens)
+    rows = await connection.fetch(load("lock_queued"), list(job_ids))
+    order = {job_id: index for index, job_id in enumerate(job_ids)}
+    rows = sorted(
+        (row for row in rows if row["hold_reason"] is None), key=lambda row: order[row["job_id"]]
+    )
+    return await _carry_out(connection, [_candidate(row) for row in rows], limits, seats)
+
+
+async def claim_held(connection: Connection, seat: Seat) -> Claimed:
+    """Claim, straight from the database, jobs parked for want of a runner like this one."""
+    seats = await _still_attached(connection, [seat])
+    if not seats:
+        return Claimed()
+    queues = sorted(seat.queues) if seat.queues is not None else None
+    rows = await connection.fetch(
+        load("lock_held_for_runner"), seat.namespace, queues, sorted(seat.types), seat.free
+    )
+    if not rows:
+        return Claimed()
+    # Slots come after jobs here, against the order of locks; what is passed over by SKIP LOCKED
+    # cannot wait in a circle, and the server would break the one that is left.
+    limits = await _lock_limits(
+        connection, sorted({queue_token(r["namespace"], r["queue"]) for r in rows})
+    )
+    return await _carry_out(connection, [_candidate(row) for row in rows], limits, seats)
+
+
+def _candidate(row: Record) -> Candidate:
+    return Candidate(row["job_id"], row["namespace"], row["queue"], row["type"], row["priority"])
+
+
+async def _still_attached(connection: Connection, seats: Sequence[Seat]) -> list[Seat]:
+    rows = await connection.fetch(
+        load("lock_sessions"), [s.session_id for s in seats], [s.attachment for s in seats]
+    )
+    attached = {row["session_id"] for row in rows}
+    return [seat for seat in seats if seat.session_id in attached]
+
+
+async def _lock_limits(
+    connection: Connection, tokens: Sequence[str]
+) -> dict[QueueName, QueueLimit]:
+    rows = await connection.fetch(load("share_queues"), list(tokens))
+    limited = [row for row in rows if row["max_running"] is not None]
+    running = await lock_slots(connection, [(row["namespace"], row["name"]) for row in limited])
+    return {
+        (row["namespace"], row["name"]): QueueLimit(
+            row["dispatch_paused"],
+            None
+            if row["max_running"] is None
+            else row["max_running"] - running.get((row["namespace"], row["name"]), 0),
+        )
+        for row in rows
+    }
+
+
+async def lock_slots(connection: Connection, queues: Sequence[QueueName]) -> dict[QueueName, int]:
+    """Lock the counts of these queues, then read them."""
+    if not queues:
+        return {}
+    names = [name for name, _ in queues], [queue for _, queue in queues]
+    await connection.fetch(load("lock_slots"), *names)
+    rows = await connection.fetch(load("lock_slots"), *names)
+    return {(row["namespace"], row["queue"]): row["running"] for row in rows}
+
+
+async def _carry_out(
+    connection: Connection,
+    candidates: Sequence[Candidate],
+    limits: dict[QueueName, QueueLimit],
+    seats: Sequence[Seat],
+) -> Claimed:
+    decision = decide(candidates, limits, seats)
+    result = Claimed()
+    if decision.claims:
+        result.rows = await _write_claims(connection, decision)
+    if decision.parks:
+        jobs = [job.job_id for job, _ in decision.parks]
+        await connection.execute(load("park_jobs"), jobs, [reason for _, reason in decision.parks])
+        result.held_types = {job.type for job, reason in decision.parks if reason == "NO_RUNNER"}
+    result.messages = await _release_free(connection, limits, decision)
+    return result
+
+
+async def _write_claims(connection: Connection, decision: Decision) -> list[Record]:
+    claims = sorted(decision.claims, key=lambda c: c[0].job_id)
+    rows: list[Record] = await connection.fetch(
+        load("claim_jobs"),
+        [job.job_id for job, _, _ in claims],
+        [seat.session_id for _, seat, _ in claims],
+        [seat.runner_id for _, seat, _ in claims],
+        [counted for _, _, counted in claims],
+    )
+    await add_slots(
+        connection, Counter((row["namespace"], row["queue"]) for row in rows if row["slot"])
+    )
+    return rows
+
+
+async def add_slots(connection: Connection, numbers: Counter[QueueName]) -> dict[QueueName, int]:
+    """Add to counts that are locked; the counts after it."""
+    changes = sorted((queue, number) for queue, number in numbers.items() if number)
+    if not changes:
+        return {}
+    rows = await connection.fetch(
+        load("add_slots"),
+        [queue[0] for queue, _ in changes],
+        [queue[1] for queue, _ in changes],
+        [number for _, number in changes],
+    )
+    return {(row["namespace"], row["queue"]): row["running"] for row in rows}
+
+
+async def _release_free(
+    connection: Connection, limits: dict[QueueName, QueueLimit], decision: Decision
+) -> list[OutboxMessage]:
+    """Wake held jobs for room that nobody took:
+
+    the job that was woken for it may have been cancelled meanwhile.
+    """
+    taken = Counter((job.namespace, job.queue) for job, _, _ in decision.claims)
+    messages: list[OutboxMessage] = []
+    for (namespace, queue), limit in limits.items():
+        if limit.free is None or limit.paused:
+            continue
+        if (left := limit.free - taken[namespace, queue]) > 0:
+            messages += await release_held(connection, namespace, queue, ["MAX_RUNNING"], left)
+    return messages

@@ -1,0 +1,35 @@
+"""Ending holds:
+
+the jobs that waited longest go first, through the outbox like every job that becomes ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.outbox import OutboxMessage, Ready, write_wakeups
+
+if TYPE_CHECKING:
+    from jobmesh_dispatcher.database import Connection
+
+RELEASED_AT_ONCE = 5000
+
+
+async def release_held(
+    connection: Connection,
+    namespace: str,
+    queue: str,
+    reasons: Sequence[str],
+    limit: int = RELEASED_AT_ONCE,
+) -> list[OutboxMessage]:
+    """End the hold of at most `limit` jobs of a queue that are held for one of `reasons`, the most
+    urgent and oldest first.
+    """
+    rows = await connection.fetch(load("release_held"), namespace, queue, list(reasons), limit)
+    rows.sort(key=lambda row: (-row["priority"], row["queued_at"]))
+    return await write_wakeups(
+        connection,
+        [Ready(row["namespace"], row["queue"], row["priority"], row["job_id"]) for row in rows],
+    )

@@ -1,0 +1,60 @@
+"""Retrying by hand:
+
+a terminal job is queued again, under the attempts that come after those it had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobmesh.errors import NotFound, WrongState
+from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.cancel import check_revision
+from jobmesh_dispatcher.store.consequences import owe_messages
+from jobmesh_dispatcher.store.outbox import OutboxMessage
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from jobmesh.v1.job_service_pb2 import RetryJobRequest
+    from jobmesh_dispatcher.database import Connection
+
+
+async def revive(
+    connection: Connection, namespace: str, request: RetryJobRequest
+) -> tuple[Record, list[OutboxMessage]]:
+    """Queue a terminal job again.
+
+    Raises `NotFound`, `WrongState` unless it is terminal, `RevisionMismatch`.
+    """
+    job_id = UUID(request.job_id)
+    job = await connection.fetchrow(load("lock_terminal_job"), namespace, job_id)
+    if job is None:
+        await _refuse(connection, namespace, job_id)
+    else:
+        check_revision(
+            request.expected_revision if request.HasField("expected_revision") else None,
+            job["revision"],
+        )
+    payload = request.payload if request.HasField("payload") else None
+    row = await connection.fetchrow(
+        load("revive_job"),
+        namespace,
+        job_id,
+        payload.data if payload else None,
+        (payload.content_type or "application/json") if payload else "",
+    )
+    if row is None:
+        await _refuse(connection, namespace, job_id)
+        raise AssertionError("unreachable")
+    return row, await owe_messages(connection, [row])
+
+
+async def _refuse(connection: Connection, namespace: str, job_id: UUID) -> None:
+    live = await connection.fetchrow(load("lock_job"), namespace, job_id)
+    if live is None:
+        raise NotFound.job(str(job_id))
+    raise WrongState(
+        live["state"], f"only a job that has ended can be retried: it is {live['state']}"
+    )

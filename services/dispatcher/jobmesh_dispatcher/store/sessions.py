@@ -1,0 +1,122 @@
+"""Sessions: who may be given jobs, and what becomes of them when a runner goes.
+
+Guarantee: a session has one attachment at a time; no claim commits onto one that has ended or
+moved, because a claim holds the row under its own attachment and whoever changes the attachment
+waits for it, and then sees its jobs. Ending a session takes its RUNNING jobs back and cancels its
+CANCELLING ones in the same transaction; what the runner still reports of them is refused by attempt
+and session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from jobmesh_dispatcher.backoff import MAX_CRASHES
+from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.claim import QueueName, lock_slots
+from jobmesh_dispatcher.store.consequences import give_back_slots, owe_messages
+from jobmesh_dispatcher.store.outbox import OutboxMessage
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from jobmesh_dispatcher.database import Connection
+
+
+@dataclass(slots=True)
+class TakenBack:
+    """Jobs that left a session. `ended` tells whether the session was ended by this act."""
+
+    ended: bool = False
+    rows: list[Record] = field(default_factory=list)
+    messages: list[OutboxMessage] = field(default_factory=list)
+
+
+async def end_session(
+    connection: Connection,
+    session_id: UUID,
+    attachment: UUID,
+    reason: str,
+    *,
+    counter: int | None = None,
+    crashed: bool,
+) -> TakenBack:
+    """End a session, unless it moved on; `crashed` charges the jobs that had started."""
+    ended = await connection.fetchval(load("end_session"), session_id, attachment, counter, reason)
+    if ended is None:
+        return TakenBack()
+    taken = await take_back(connection, session_id, None, crashed=crashed)
+    taken.ended = True
+    return taken
+
+
+async def take_back(
+    connection: Connection, session_id: UUID, job_ids: Sequence[UUID] | None, *, crashed: bool
+) -> TakenBack:
+    """Take jobs back from a session, all of them by default:
+
+    requeued, cancelled, or buried if they crashed too often.
+    """
+    await _lock_counted_queues(connection, session_id)
+    jobs = await connection.fetch(load("lock_session_jobs"), session_id, job_ids)
+    counted: Counter[QueueName] = Counter(
+        (job["namespace"], job["queue"]) for job in jobs if job["slot"]
+    )
+    lost = [job for job in jobs if job["state"] == "RUNNING" and not _poisonous(job, crashed)]
+    over = [job for job in jobs if job["state"] == "CANCELLING" or _poisonous(job, crashed)]
+    result = TakenBack()
+    result.rows = await _requeue(connection, session_id, lost, crashed) + await _bury(
+        connection, over
+    )
+    result.messages = await owe_messages(connection, result.rows)
+    result.messages += await give_back_slots(connection, counted)
+    return result
+
+
+def _poisonous(job: Record, crashed: bool) -> bool:
+    return bool(crashed and job["started"] and job["crashes"] + 1 > MAX_CRASHES)
+
+
+async def _lock_counted_queues(connection: Connection, session_id: UUID) -> None:
+    """Slots come before jobs in the order of locks."""
+    rows = await connection.fetch(load("session_jobs"), session_id)
+    await lock_slots(
+        connection, sorted({(row["namespace"], row["queue"]) for row in rows if row["slot"]})
+    )
+
+
+async def _requeue(
+    connection: Connection, session_id: UUID, jobs: Sequence[Record], crashed: bool
+) -> list[Record]:
+    if not jobs:
+        return []
+    charged = [crashed and job["started"] for job in jobs]
+    rows: list[Record] = await connection.fetch(
+        load("requeue_lost"),
+        session_id,
+        [job["job_id"] for job in jobs],
+        [job["attempt"] for job in jobs],
+        ["CRASHED" if crash else "INTERRUPTED" for crash in charged],
+        [int(crash) for crash in charged],
+    )
+    return rows
+
+
+async def _bury(connection: Connection, jobs: Sequence[Record]) -> list[Record]:
+    if not jobs:
+        return []
+    cancelled = [job["state"] == "CANCELLING" for job in jobs]
+    rows: list[Record] = await connection.fetch(
+        load("bury_jobs"),
+        [job["job_id"] for job in jobs],
+        [job["state"] for job in jobs],
+        ["CANCELLED" if c else "DEAD" for c in cancelled],
+        ["CANCELLED" if c else "CRASHED" for c in cancelled],
+        [0 if c else 1 for c in cancelled],
+        ["" for _ in jobs],
+    )
+    return rows

@@ -1,0 +1,70 @@
+"""A submission as it is stored: a gateway's message turned into columns once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from jobmesh.v1.job_pb2 import JobSpec
+
+if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from jobmesh.v1.dispatch_service_pb2 import JobSubmission
+
+
+class Submission(NamedTuple):
+    """One job to store. `spec` has lost its payload, which is stored beside it."""
+
+    job_id: UUID
+    namespace: str
+    spec: JobSpec
+    payload: bytes
+    payload_type: str
+    request_id: str
+    digest: bytes
+    traceparent: str
+
+    def columns(self) -> tuple[object, ...]:
+        """The values of `insert_jobs.sql`, in its order."""
+        spec = self.spec
+        return (
+            self.job_id,
+            self.namespace,
+            spec.queue,
+            spec.type,
+            spec.priority,
+            spec.SerializeToString(),
+            self.payload,
+            self.payload_type,
+            msgspec.json.encode(dict(spec.labels)).decode() if spec.labels else "{}",
+            self.traceparent,
+            UUID(spec.parent_job_id) if spec.parent_job_id else None,
+            to_datetime(spec.run_at) if spec.HasField("run_at") else None,
+            spec.delay.seconds + spec.delay.nanos / 1e9 if spec.HasField("delay") else 0.0,
+        )
+
+
+def read_submission(message: JobSubmission) -> Submission:
+    """Take a submission out of a gateway's message, which is consumed."""
+    spec = message.job
+    payload, payload_type = spec.payload.data, spec.payload.content_type
+    spec.ClearField("payload")
+    return Submission(
+        job_id=UUID(message.job_id),
+        namespace=message.namespace,
+        spec=spec,
+        payload=payload if payload_type else payload or b"{}",
+        payload_type=payload_type or "application/json",
+        request_id=message.request_id,
+        digest=message.digest,
+        traceparent=message.traceparent,
+    )
+
+
+def to_datetime(time: Timestamp) -> datetime:
+    """An aware datetime, to the microsecond."""
+    return time.ToDatetime(tzinfo=UTC)
