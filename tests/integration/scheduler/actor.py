@@ -10,6 +10,7 @@ import signal
 import sys
 
 import asyncpg
+from asyncpg import exceptions
 
 from jobmesh_scheduler.ballot import BallotBox
 from jobmesh_scheduler.database import Database
@@ -20,17 +21,18 @@ TABLE = """
 CREATE TABLE acts (
     number   bigserial PRIMARY KEY,
     epoch    bigint NOT NULL,
-    holder   text   NOT NULL,
-    believed boolean NOT NULL DEFAULT true
+    holder   text   NOT NULL
 )
 """
 # One statement would see the row as of its beginning: lock first, act in the next.
 GUARD = "SELECT 1 FROM jobmesh.leadership WHERE name = 'scheduler' AND epoch = $1 FOR KEY SHARE"
 ACT = "INSERT INTO acts (epoch, holder) VALUES ($1, $2)"
+# A takeover waits for acts under way: one whose process is frozen must not hold it up.
+BOUND = {"idle_in_transaction_session_timeout": "200ms"}
 
 
 async def act_while_leading(dsn: str, holder: str, tenure: Tenure) -> None:
-    connection = await asyncpg.connect(dsn, timeout=5, command_timeout=5)
+    connection = await asyncpg.connect(dsn, timeout=5, command_timeout=5, server_settings=BOUND)
     try:
         while tenure.valid:
             async with connection.transaction():
@@ -39,6 +41,8 @@ async def act_while_leading(dsn: str, holder: str, tenure: Tenure) -> None:
                     return
                 await connection.execute(ACT, tenure.epoch, holder)
             await tenure.ended(0.005)
+    except (exceptions.PostgresConnectionError, exceptions.InterfaceError) as error:
+        tenure.end(f"the database ended the connection: {type(error).__name__}")
     finally:
         await connection.close(timeout=1)
 
