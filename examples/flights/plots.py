@@ -32,7 +32,8 @@ def delay_bars(report: Report) -> str:
     delays = [carrier.mean_delay for carrier in carriers]
     figure, axes = canvas(width=9.2, height=0.34 * len(carriers) + 0.7)
     colours = [LATE if delay > 0 else EARLY for delay in delays]
-    bars = axes.barh([carrier.name for carrier in carriers], delays, color=colours, height=0.68)
+    bars = axes.barh(range(len(carriers)), delays, color=colours, height=0.68)
+    axes.set_yticks(range(len(carriers)), [carrier.name for carrier in carriers])
     axes.bar_label(bars, fmt="{:+.1f}", padding=4, color=INK, fontsize=9)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.margins(x=0.1, y=0.02)
@@ -76,7 +77,8 @@ def cancelled_bars(report: Report) -> str:
     shares = [share(month.cancelled, month.flights) for month in report.months]
     names = [MONTH_NAMES[month.month - 1] for month in report.months]
     figure, axes = canvas(width=9.2, height=2.7)
-    bars = axes.bar(names, shares, color=CANCELLED, width=0.68)
+    bars = axes.bar(range(len(names)), shares, color=CANCELLED, width=0.68)
+    axes.set_xticks(range(len(names)), names)
     axes.bar_label(bars, fmt="{:.1f} %", padding=3, color=INK, fontsize=9)
     axes.margins(y=0.15)
     axes.set_ylabel("cancelled, % of flights", color=FAINT)
