@@ -33,7 +33,7 @@ async def demo(screen: Screen, directory: Path) -> None:
     """
     prepare(directory)
     report = directory / "report.html"
-    screen.step("starting " + ", ".join(f"{n} {name}" for name, n in REPLICAS.items()))
+    screen.step("starting " + ", ".join(f"{n} × {name}" for name, n in REPLICAS.items()))
     async with running_mesh(directory) as mesh:
         screen.step(f"the mesh serves at {mesh.gateway}")
         async with jobmesh.connect(mesh.gateway) as client:

@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 45.0
 POLL = 0.05
-REPLICAS = {"gateways": 1, "dispatchers": 2, "runners": 2, "schedulers": 1}
+REPLICAS = {"gateway": 1, "dispatcher": 2, "runner": 2, "scheduler": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ async def running_mesh(directory: Path) -> AsyncIterator[Mesh]:
 
 def program(directory: Path, ready_file: Path) -> Program:
     jobmesh = str(Path(sys.executable).with_name("jobmesh"))
-    replicas = (str(part) for name, n in REPLICAS.items() for part in (f"--{name}", n))
+    replicas = (str(part) for name, n in REPLICAS.items() for part in (f"--{name}s", n))
     command = (jobmesh, "dev", "--app", APP, "--data", str(directory / "mesh"), "--port", "0")
     return Program(
         name="jobmesh dev",
