@@ -158,33 +158,47 @@ async def test_what_has_no_day_leaves_in_batches(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
-    old = [await ended(connection, "CANCELLED", 8 * DAY) for _ in range(5)]
+    old = [await ended(connection, "CANCELLED", 8 * DAY, log_lines=2) for _ in range(5)]
     old.append(await ended(connection, "DEAD", 91 * DAY))
-    kept = await ended(connection, "DEAD", 8 * DAY)
+    kept = await ended(connection, "DEAD", 8 * DAY, log_lines=2)
     await add_logs(connection, old[0], kept)
     done = await retain(connection)
-    assert (done.jobs, done.partitions) == (6, 0)
+    assert (done.jobs, done.partitions, done.log_lines) == (6, 0, 2)
     assert await count(connection, "jobs_history") == 1
     assert await count(connection, "job_logs") == 2
 
 
 async def test_keys_are_kept_as_long_as_their_jobs_and_a_day(connection: Connection) -> None:
-    live, over = await insert_live(connection), await insert_ended(connection)
-    gone = new_id()
-    requests = [("live", live, 2), ("over", over, 2), ("gone", gone, 2), ("young", gone, 0)]
+    day = await today(connection)
+    await make(connection, "jobs_succeeded", day - 9 * DAY)
+    created = datetime.now(UTC) - 9 * DAY
+    jobs = {
+        "live": await insert_live(connection, create_time=created),
+        "kept": await ended(connection, "DEAD", 9 * DAY, create_time=created),
+        "old": await ended(connection, "SUCCEEDED", 9 * DAY, create_time=created),
+        "old and without a day": await ended(connection, "CANCELLED", 8 * DAY, create_time=created),
+        # The clock that its end was taken from has been put right since.
+        "young": await ended(connection, "CANCELLED", 8 * DAY, create_time=datetime.now(UTC)),
+    }
     await connection.executemany(
         """INSERT INTO jobmesh.request_ids (namespace, request_id, job_id, digest, create_time)
-           VALUES ('default', $1, $2, '', now() - make_interval(days => $3))""",
-        [(key, UUID(job_id), age) for key, job_id, age in requests],
+           VALUES ('default', $1, $2, '', $3)""",
+        [
+            (key, UUID(job_id), datetime.now(UTC) if key == "young" else created)
+            for key, job_id in jobs.items()
+        ],
     )
+    assert (await retain(connection)).request_ids == 2
+    left = await connection.fetch("SELECT request_id FROM jobmesh.request_ids")
+    assert {row["request_id"] for row in left} == {"live", "kept", "young"}
+
+
+async def test_calls_are_known_for_a_day(connection: Connection) -> None:
     await connection.executemany(
         "INSERT INTO jobmesh.operations VALUES ($1, now() - make_interval(days => $2))",
         [(UUID(new_id()), age) for age in (0, 2, 2)],
     )
-    done = await retain(connection)
-    assert (done.request_ids, done.operations) == (1, 2)
-    left = await connection.fetch("SELECT request_id FROM jobmesh.request_ids")
-    assert {row["request_id"] for row in left} == {"live", "over", "young"}
+    assert (await retain(connection)).operations == 2
     assert await count(connection, "operations") == 1
 
 

@@ -1,9 +1,10 @@
--- Deletes the logs of some of the jobs that ended in a while, in the order of their ids.
--- $1 state, $2 begin, $3 end, $4 id of the last job before these, $5 limit.
+-- Deletes the logs of some of the jobs of a partition that ended in a while, in the order of their ids.
+-- $1 state, $2 partition, $3 begin, $4 end, $5 id of the last job before these, $6 limit.
 WITH ended AS (
     SELECT job_id FROM jobmesh.jobs_history
-    WHERE state = $1 AND end_time >= $2 AND end_time < $3 AND log_lines > 0 AND job_id > $4
-    ORDER BY job_id LIMIT $5
+    WHERE state = $1 AND end_time >= $3 AND end_time < $4 AND tableoid = format('jobmesh.%I', $2::text)::regclass
+      AND log_lines > 0 AND job_id > $5
+    ORDER BY job_id LIMIT $6
 ), gone AS (
     DELETE FROM jobmesh.job_logs USING ended WHERE job_logs.job_id = ended.job_id
     RETURNING job_logs.job_id

@@ -2,7 +2,7 @@
 
 History has a partition a day and state. They are made ahead, so that ending a job never waits for
 one; what ends on a day without one goes into the rest partition of its state. Dropping a day costs
-nothing a job; the rest partitions, logs and keys are deleted in bounded batches.
+nothing a job; rest partitions and logs are deleted in bounded batches.
 
 Everything here may be stopped at any point and begun again, and done by two at once. Each step is a
 transaction of its own: call these functions outside of one.
@@ -34,7 +34,7 @@ KEPT = {
     "CANCELLED": timedelta(days=7),
     "DEAD": timedelta(days=90),
 }
-KEYS_KEPT = timedelta(hours=24)
+KEYS_KEPT = timedelta(hours=24)  # those of jobs for as long as these, and at least as long
 SESSIONS_KEPT = timedelta(days=1)
 BATCH = 5000  # rows
 JOBS_OF_LOGS = 200  # of up to 10,000 lines each
@@ -81,11 +81,14 @@ class _Retention:
 
     async def run(self) -> None:
         for state, kept in KEPT.items():
-            await self._drop_partitions(state, kept)
-            self.done.jobs += await self._delete("delete_rest", state, kept)
+            table = f"jobs_{state.lower()}"
+            for partition in await self._connection.fetch(load("expired_partitions"), table, kept):
+                # What belongs to jobs goes first: it is found by them, as long as they are there.
+                await self._delete_logs(state, partition)
+                await self._delete_request_ids(state, partition)
+                await self._delete_jobs(state, table, partition)
         self.done.operations += await self._delete("delete_operations", KEYS_KEPT)
         self.done.sessions += await self._delete("delete_sessions", SESSIONS_KEPT)
-        self.done.request_ids += await self._delete("delete_request_ids", KEYS_KEPT)
 
     def _has_time(self) -> bool:
         if asyncio.get_running_loop().time() < self._deadline:
@@ -93,26 +96,33 @@ class _Retention:
         self.done.complete = False
         return False
 
-    async def _drop_partitions(self, state: str, kept: timedelta) -> None:
-        parent = f"jobs_{state.lower()}"
-        for row in await self._connection.fetch(load("expired_partitions"), parent, kept):
-            # Logs have no partitions: they are found by their jobs, as long as these are there.
-            await self._delete_logs(state, row)
-            if not self._has_time():
-                return
-            dropped = await _alone(self._connection, "drop_partition", parent, row["day"])
-            self.done.partitions += bool(dropped)
-            self.done.complete &= dropped is not None
-
-    async def _delete_logs(self, state: str, day: Record) -> None:
+    async def _delete_logs(self, state: str, partition: Record) -> None:
         after: UUID | None = _NIL
         while after is not None and self._has_time():
             row = await self._connection.fetchrow(
-                load("delete_logs"), state, day["begins"], day["ends"], after, JOBS_OF_LOGS
+                load("delete_logs"), *_jobs_of(state, partition), after, JOBS_OF_LOGS
             )
             assert row is not None
             self.done.log_lines += row["lines"]
             after = row["last_job_id"]
+
+    async def _delete_request_ids(self, state: str, partition: Record) -> None:
+        if self._has_time():
+            # One statement for a day, of rows that nobody else wants.
+            self.done.request_ids += await self._connection.fetchval(
+                load("delete_request_ids"), *_jobs_of(state, partition), timeout=BUDGET_SECONDS
+            )
+
+    async def _delete_jobs(self, state: str, table: str, partition: Record) -> None:
+        if not self._has_time():
+            return
+        if partition["day"] is None:
+            name, ends = partition["name"], partition["ends"]
+            self.done.jobs += await self._delete("delete_rest", state, name, ends)
+            return
+        dropped = await _alone(self._connection, "drop_partition", table, partition["day"])
+        self.done.partitions += bool(dropped)
+        self.done.complete &= dropped is not None
 
     async def _delete(self, statement: str, *arguments: object) -> int:
         """Repeat a statement that deletes a batch until nothing is left; how many rows it were."""
@@ -123,6 +133,11 @@ class _Retention:
             if batch < BATCH:
                 break
         return deleted
+
+
+def _jobs_of(state: str, partition: Record) -> tuple[object, ...]:
+    """The arguments that name the jobs of a partition which have been kept for long enough."""
+    return state, partition["name"], partition["begins"], partition["ends"]
 
 
 async def _alone(connection: Connection, statement: str, parent: str, day: date) -> bool | None:
