@@ -29,7 +29,7 @@ def encode(value: object, what: str = "value") -> bytes:
         return msgspec.json.encode(value, enc_hook=_encode_foreign)
     except RecursionError:
         raise NotSerializable(f"the {what} is nested too deeply, or holds itself") from None
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # of msgspec, or of a model that dumps itself
         raise NotSerializable(
             f"the {what} ({type(value).__name__}) cannot be written as JSON: {error}"
         ) from error
@@ -57,12 +57,12 @@ def decode_foreign(kind: type, value: object) -> object:
     """The hook of msgspec for types it does not know: pydantic models validate themselves."""
     validate = getattr(kind, "model_validate", None)
     if validate is None:
-        raise NotImplementedError(f"{kind!r} cannot be decoded from JSON")
+        raise TypeError(f"{kind!r} cannot be decoded from JSON")
     return validate(value)
 
 
 def _encode_foreign(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if dump is None:
-        raise NotImplementedError(f"objects of type {type(value).__name__} have no JSON form")
+        raise TypeError(f"objects of type {type(value).__name__} have no JSON form")
     return dump(mode="json")

@@ -42,6 +42,8 @@ class Task(Generic[P, R_co]):
     :ivar priority: 0–9, or None for the default.
     """
 
+    __name__: str
+
     def __init__(
         self,
         function: Callable[P, R_co],
