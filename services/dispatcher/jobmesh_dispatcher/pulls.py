@@ -224,27 +224,24 @@ class Pulls:
             await self._send(channel, batch, wait=wait)
 
     async def _receive(self, message: Msg) -> None:
-        channel = self._requests.get(message.subject.rpartition(".")[2])
         if message.reply.startswith("$JS.ACK."):
-            self._take(channel, message)
-        elif channel is not None:
+            self._take(message)
+        elif channel := self._requests.get(message.subject.rpartition(".")[2]):
             self._end(channel, message)
 
-    def _take(self, channel: Channel | None, message: Msg) -> None:
-        """A wake-up;
-
-        taken even if its request was given up, since it is ours until its ack wait.
-        """
+    def _take(self, message: Msg) -> None:
+        """A wake-up, which comes under its own subject; ours until its ack wait is over."""
         PULLED.inc()
-        pending = int(message.reply.rpartition(".")[2])
+        _, _, token, priority = message.subject.split(".")
         job_ids = _read(message.data)
+        channel = self._channels.get((token, int(priority)))
         if channel is not None:
-            channel.source.backlog = pending
+            channel.source.backlog = int(message.reply.rpartition(".")[2])
             channel.jobs_a_message += (max(1, len(job_ids)) - channel.jobs_a_message) / 8
             channel.expected -= 1
             if channel.expected <= 0:
                 self._close(channel)
-        self._on_message(Pulled(_token(message.reply), job_ids, message.reply, time.monotonic()))
+        self._on_message(Pulled(token, job_ids, message.reply, time.monotonic()))
 
     def _end(self, channel: Channel, message: Msg) -> None:
         """The request is over: nothing (more) waits, it expired, or the consumer is gone."""
@@ -255,13 +252,6 @@ class Pulls:
             channel.ready = False
         self._close(channel)
         self._on_end()
-
-
-def _token(reply: str) -> str:
-    """The queue's token, out of the consumer's name in `$JS.ACK.<stream>.<consumer>.…`."""
-    parts = reply.split(".")
-    consumer = parts[3] if len(parts) == 9 else parts[5]
-    return consumer.split("-")[1]
 
 
 def _read(body: bytes) -> list[UUID]:

@@ -17,26 +17,23 @@ WITH report AS (
 ), timed AS (
     SELECT gone.*, jobmesh.began(start_time, claim_time, ended, run_seconds) AS began
     FROM gone
-), moved AS (
-    INSERT INTO jobmesh.jobs_history (
-        job_id, namespace, queue, type, priority, state, reason, revision, attempt, failures, crashes, spec, payload,
-        payload_type, labels, queued_at, runner_id, claim_time, start_time, create_time, cancel_reason, progress, checkpoint,
-        checkpoint_type, error, error_type, log_lines, log_bytes, history, attempts, traceparent, schedule_id, parent_job_id,
-        result, result_type, end_time)
-    SELECT
-        job_id, namespace, queue, type, priority, new_state, new_reason, revision + 1, attempt, failures + failed, crashes, spec,
-        payload, payload_type, labels, queued_at, runner_id, claim_time, began, create_time, cancel_reason,
-        coalesce(new_progress, progress), checkpoint, checkpoint_type,
-        CASE WHEN new_state = 'SUCCEEDED' THEN NULL ELSE coalesce(new_error, error) END,
-        CASE WHEN new_state = 'SUCCEEDED' THEN '' ELSE coalesce(nullif(new_error_type, ''), error_type) END,
-        log_lines, log_bytes,
-        jobmesh.remember(history, ROW(revision + 1, new_state, new_reason, ended, attempt)::jobmesh.state_change),
-        jobmesh.remember(attempts, ROW(attempt, runner_id, began, ended, outcome, new_error_type, error_message,
-                                       retryable)::jobmesh.attempt),
-        traceparent, schedule_id, parent_job_id, result, result_type, ended
-    FROM timed
-    RETURNING job_id, attempt, state, reason, revision, end_time
 )
-SELECT moved.*, timed.slot, timed.namespace, timed.queue, timed.type, timed.new_error_type AS error_type,
-    extract(epoch FROM moved.end_time - timed.create_time)::float8 AS age_seconds
-FROM moved JOIN timed USING (job_id)
+INSERT INTO jobmesh.jobs_history (
+    job_id, namespace, queue, type, priority, state, reason, revision, attempt, failures, crashes, spec, payload,
+    payload_type, labels, queued_at, runner_id, claim_time, start_time, create_time, cancel_reason, progress, checkpoint,
+    checkpoint_type, error, error_type, log_lines, log_bytes, history, attempts, traceparent, schedule_id, parent_job_id,
+    slot, result, result_type, end_time)
+SELECT
+    job_id, namespace, queue, type, priority, new_state, new_reason, revision + 1, attempt, failures + failed, crashes, spec,
+    payload, payload_type, labels, queued_at, runner_id, claim_time, began, create_time, cancel_reason,
+    coalesce(new_progress, progress), checkpoint, checkpoint_type,
+    CASE WHEN new_state = 'SUCCEEDED' THEN NULL ELSE coalesce(new_error, error) END,
+    CASE WHEN new_state = 'SUCCEEDED' THEN '' ELSE coalesce(nullif(new_error_type, ''), error_type) END,
+    log_lines, log_bytes,
+    jobmesh.remember(history, ROW(revision + 1, new_state, new_reason, ended, attempt)::jobmesh.state_change),
+    jobmesh.remember(attempts, ROW(attempt, runner_id, began, ended, outcome, new_error_type, error_message,
+                                   retryable)::jobmesh.attempt),
+    traceparent, schedule_id, parent_job_id, slot, result, result_type, ended
+FROM timed
+RETURNING job_id, attempt, state, reason, revision, end_time, slot, namespace, queue, type, error_type,
+    extract(epoch FROM end_time - create_time)::float8 AS age_seconds
