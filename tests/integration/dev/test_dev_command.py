@@ -10,83 +10,33 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import nats
 import pytest
 
-from jobmesh.dev.child import Child, Program
 from jobmesh.dev.ports import PortPool
 from jobmesh.dev.probe import answers_ok
 from tests.support.leaks import command_of
-from tests.support.process import clean_environment
+from tests.support.mesh import REPOSITORY, START_TIMEOUT, DevMesh
 from tests.support.wait import until
 
-REPOSITORY = Path(__file__).parents[3]
-START = 40.0
-
-
-class Dev:
-    """A `jobmesh dev` that a test started."""
-
-    def __init__(self, directory: Path) -> None:
-        self.data = directory / "data"
-        self.ready_file = directory / "ready.json"
-        self.output = directory / "output.log"
-        self.child: Child | None = None
-
-    async def start(self, *options: str, **environment: str) -> Child:
-        self.child = await Child.start(
-            Program(
-                name="jobmesh dev",
-                command=(
-                    *(sys.executable, "-m", "tests.support.tiny_dev", "--data", str(self.data)),
-                    *("--ready-file", str(self.ready_file), *options),
-                ),
-                log=self.output,
-                directory=REPOSITORY,
-                environment=clean_environment() | environment,
-                orphan_signal=signal.SIGTERM,
-            )
-        )
-        return self.child
-
-    async def ready(self) -> dict[str, Any]:
-        def there() -> bool:
-            assert self.child is not None
-            self.child.require_running()
-            return self.ready_file.exists()
-
-        await until(there, START, self.said)
-        return self.content()
-
-    def content(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.ready_file.read_text())
-        return content
-
-    def said(self) -> str:
-        return self.output.read_text()
-
-    def server_pids(self) -> set[int]:
-        files = [self.data / "postgres/data/postmaster.pid", self.data / "nats/nats.pid"]
-        return {int(file.read_text().split()[0]) for file in files if file.exists()}
+TINY = ("tests.support.tiny_dev",)
+START = START_TIMEOUT
 
 
 @pytest.fixture
-async def dev(tmp_path: Path) -> AsyncIterator[Dev]:
-    dev = Dev(tmp_path)
-    yield dev
-    if dev.child is not None:
-        await dev.child.stop((signal.SIGTERM, 20))
+async def dev(tmp_path: Path) -> AsyncIterator[DevMesh]:
+    async with DevMesh(tmp_path, TINY) as mesh:
+        yield mesh
 
 
 def gone(pids: set[int]) -> bool:
     return all(command_of(pid) in ("gone", "a zombie") for pid in pids)
 
 
-async def test_the_ready_file_tells_of_all_that_serves(dev: Dev) -> None:
-    await dev.start("--port", "0", "--gateways", "2", "--runners", "2")
+async def test_the_ready_file_tells_of_all_that_serves(dev: DevMesh) -> None:
+    await dev.start("--gateways", "2", "--runners", "2")
     content = await dev.ready()
     names = ["dispatcher-1", "scheduler-1", "gateway-1", "gateway-2", "runner-1", "runner-2"]
     assert set(content) == {"gateway", "http", "postgres", "nats", "processes"}
@@ -103,8 +53,8 @@ async def test_the_ready_file_tells_of_all_that_serves(dev: Dev) -> None:
     assert "jobmesh is ready" in dev.said()
 
 
-async def test_every_service_gets_its_settings(dev: Dev) -> None:
-    await dev.start("--port", "0", "--app", "a.b:app", "--app", "c:app", "--dispatchers", "2")
+async def test_every_service_gets_its_settings(dev: DevMesh) -> None:
+    await dev.start("--app", "a.b:app", "--app", "c:app", "--dispatchers", "2")
     content = await dev.ready()
     dispatcher, gateway, scheduler, runner = (
         json.loads((dev.data / "logs" / f"{name}-1.log").read_text().splitlines()[0])
@@ -121,8 +71,8 @@ async def test_every_service_gets_its_settings(dev: Dev) -> None:
     assert not {"JOBMESH_POSTGRES_DSN", "JOBMESH_NATS_URL"} & set(runner)
 
 
-async def test_a_killed_process_comes_back_at_its_address(dev: Dev) -> None:
-    await dev.start("--port", "0")
+async def test_a_killed_process_comes_back_at_its_address(dev: DevMesh) -> None:
+    await dev.start()
     before = await dev.ready()
     os.kill(before["processes"]["runner-1"], signal.SIGKILL)
     await until(lambda: dev.content()["processes"]["runner-1"] != before["processes"]["runner-1"])
@@ -133,8 +83,8 @@ async def test_a_killed_process_comes_back_at_its_address(dev: Dev) -> None:
     assert "ended with SIGKILL" in dev.said()
 
 
-async def test_killed_servers_come_back_with_their_data(dev: Dev) -> None:
-    await dev.start("--port", "0")
+async def test_killed_servers_come_back_with_their_data(dev: DevMesh) -> None:
+    await dev.start()
     content = await dev.ready()
     connection = await asyncpg.connect(content["postgres"], timeout=10)
     await connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
@@ -156,8 +106,8 @@ async def test_killed_servers_come_back_with_their_data(dev: Dev) -> None:
     await until(lambda: len(dev.server_pids() - killed) == 2, 30, dev.said)
 
 
-async def test_a_stop_leaves_nothing_but_data(dev: Dev) -> None:
-    child = await dev.start("--port", "0")
+async def test_a_stop_leaves_nothing_but_data(dev: DevMesh) -> None:
+    child = await dev.start()
     pids = set((await dev.ready())["processes"].values()) | dev.server_pids()
     assert await child.stop((signal.SIGINT, 20)) == 0
     assert gone(pids)
@@ -167,8 +117,8 @@ async def test_a_stop_leaves_nothing_but_data(dev: Dev) -> None:
     assert "database system is shut down" in (dev.data / "logs/postgres.log").read_text()
 
 
-async def test_services_stop_in_an_order_that_loses_nothing(dev: Dev) -> None:
-    child = await dev.start("--port", "0")
+async def test_services_stop_in_an_order_that_loses_nothing(dev: DevMesh) -> None:
+    child = await dev.start()
     await dev.ready()
     await child.stop((signal.SIGTERM, 20))
     ended = []
@@ -179,8 +129,8 @@ async def test_services_stop_in_an_order_that_loses_nothing(dev: Dev) -> None:
     assert sorted(at for _, at in ended) == [at for _, at in ended]
 
 
-async def test_a_second_request_kills(dev: Dev) -> None:
-    child = await dev.start("--port", "0", TINY_STUBBORN="runner")
+async def test_a_second_request_kills(dev: DevMesh) -> None:
+    child = await dev.start(TINY_STUBBORN="runner")
     pids = set((await dev.ready())["processes"].values()) | dev.server_pids()
     child.send(signal.SIGINT)
     await until(lambda: "stopping" in dev.said())
@@ -190,71 +140,71 @@ async def test_a_second_request_kills(dev: Dev) -> None:
     assert gone(pids)
 
 
-async def test_nothing_outlives_a_killed_supervisor_and_it_starts_again(dev: Dev) -> None:
-    child = await dev.start("--port", "0")
+async def test_nothing_outlives_a_killed_supervisor_and_it_starts_again(dev: DevMesh) -> None:
+    child = await dev.start()
     pids = set((await dev.ready())["processes"].values()) | dev.server_pids()
     child.send(signal.SIGKILL)
     await child.wait()
-    await dev.start("--port", "0")  # at once, while PostgreSQL may still be shutting down
+    await dev.start()  # at once, while PostgreSQL may still be shutting down
     await until(lambda: gone(pids), 20)
     await until(lambda: dev.said().count("jobmesh is ready") == 2, START, dev.said)
     assert await answers_ok((await dev.ready())["http"]["gateway-1"], "/readyz")
 
 
-async def test_a_stop_while_it_starts_is_a_clean_one(dev: Dev) -> None:
-    child = await dev.start("--port", "0")
+async def test_a_stop_while_it_starts_is_a_clean_one(dev: DevMesh) -> None:
+    child = await dev.start()
     await until(lambda: (dev.data / "lock").exists() and "starting" in dev.said(), START)
     assert await child.stop((signal.SIGTERM, 20)) == 0
     assert gone(dev.server_pids())
     assert not dev.ready_file.exists()
 
 
-async def test_a_service_that_cannot_start_is_shown_and_all_is_stopped(dev: Dev) -> None:
-    child = await dev.start("--port", "0", TINY_FAIL="runner")
+async def test_a_service_that_cannot_start_is_shown_and_all_is_stopped(dev: DevMesh) -> None:
+    child = await dev.start(TINY_FAIL="runner")
     assert await asyncio.wait_for(child.wait(), START) == 2
     assert "runner-1 ended with code 1" in dev.said()
     assert "no such app" in dev.said()
     assert gone(dev.server_pids())
 
 
-async def test_a_database_that_cannot_be_migrated_is_told(dev: Dev) -> None:
-    child = await dev.start("--port", "0")
+async def test_a_database_that_cannot_be_migrated_is_told(dev: DevMesh) -> None:
+    child = await dev.start()
     connection = await asyncpg.connect((await dev.ready())["postgres"], timeout=10)
     await connection.execute("DROP TABLE jobmesh_migrations")  # all is applied, none recorded
     await connection.close()
     await child.stop((signal.SIGTERM, 20))
-    child = await dev.start("--port", "0")
+    child = await dev.start()
     assert await asyncio.wait_for(child.wait(), START) == 2
     assert "jobmesh dev: the database cannot be migrated" in dev.said()
     assert gone(dev.server_pids())
 
 
-async def test_a_taken_port_is_told_before_anything_starts(dev: Dev, ports: PortPool) -> None:
+async def test_a_taken_port_is_told_before_anything_starts(dev: DevMesh, ports: PortPool) -> None:
     port = ports.take()
     with socket.socket() as stranger:
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         stranger.bind(("127.0.0.1", port))
         stranger.listen()
-        child = await dev.start("--port", str(port))
+        child = await dev.start(port=port)
         assert await asyncio.wait_for(child.wait(), START) == 2
     assert f"port {port} of 127.0.0.1 is taken" in dev.said()
     assert not (dev.data / "postgres").exists()
 
 
-async def test_a_second_one_on_the_same_data_is_refused(dev: Dev, tmp_path: Path) -> None:
-    await dev.start("--port", "0")
+async def test_a_second_one_on_the_same_data_is_refused(dev: DevMesh, tmp_path: Path) -> None:
+    await dev.start()
     content = await dev.ready()
-    second = Dev(tmp_path / "second")
-    second.data.parent.mkdir()
+    (tmp_path / "second").mkdir()
+    second = DevMesh(tmp_path / "second", TINY)
     second.data = dev.data
-    child = await second.start("--port", "0")
+    child = await second.start()
     assert await asyncio.wait_for(child.wait(), START) == 2
     assert "already runs on" in second.said()
     assert dev.content() == content
 
 
-async def test_it_runs_detached_until_stopped(dev: Dev) -> None:
-    child = await dev.start("--port", "0", "--detach")
+async def test_it_runs_detached_until_stopped(dev: DevMesh) -> None:
+    child = await dev.start("--detach")
     try:
         assert await asyncio.wait_for(child.wait(), START) == 0, dev.said()
         assert "jobmesh dev stop" in dev.said()
