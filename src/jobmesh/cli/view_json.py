@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from jobmesh.cli.json_form import json_form
@@ -64,7 +64,12 @@ def plain(value: Any) -> dict[str, Any]:
     """A dataclass as JSON values; times as in ISO 8601, what is not there left out."""
     form = dataclasses.asdict(value)
     return {
-        name: item.isoformat() if isinstance(item, datetime) else item
+        name: _stamp(item) if isinstance(item, datetime) else item
         for name, item in form.items()
         if item is not None and item != ""
     }
+
+
+def _stamp(time: datetime) -> str:
+    """As protobuf writes times, so that all JSON of ours agrees."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
