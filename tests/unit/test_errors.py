@@ -40,6 +40,7 @@ CASES: list[tuple[JobmeshError, S, str]] = [
     (errors.Overloaded("submissions"), S.UNAVAILABLE, "OVERLOADED"),
     (errors.Draining(), S.UNAVAILABLE, "DRAINING"),
     (errors.LeaseLost("j", 3), S.FAILED_PRECONDITION, "LEASE_LOST"),
+    (errors.SessionEnded("s1"), S.FAILED_PRECONDITION, "SESSION_ENDED"),
     (errors.DeadlineExceeded("late"), S.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"),
     (errors.Unimplemented("not yet"), S.UNIMPLEMENTED, "UNIMPLEMENTED"),
     (errors.Internal("e1"), S.INTERNAL, "INTERNAL"),

@@ -112,7 +112,7 @@ class GrpcServer:
         self._server = server
         self._health.set_serving(self._serving)
         await server.start()
-        log.info("gRPC on %s: %s", self.address, ", ".join(names))
+        log.info("gRPC on %s: %s", self.address, ", ".join(names) or "health only")
 
     def set_serving(self, serving: bool) -> None:
         """Say by health whether clients should use this replica; ignored once it drains."""

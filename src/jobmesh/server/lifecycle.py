@@ -136,6 +136,7 @@ class Service:
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping.is_set():
             log.warning("%s: second %s, exiting at once", self.name, number.name)
+            logging.shutdown()  # milliseconds, unless nobody reads the log
             os._exit(128 + number)
         log.info("%s: %s, stopping", self.name, number.name)
         self._stopping.set()

@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 
 from jobmesh.server import tracing
+from jobmesh.server.config import ConfigError
 
 MAX_QUEUED_LINES = 10_000
 MAX_TEXT = 16 << 10
@@ -154,13 +155,16 @@ def configured() -> bool:
 
 
 def configure(service: str, *, level: str = "", format: str = "", descriptor: int = 2) -> None:  # noqa: A002
-    """Set up logging for the process; what is not given comes from the environment."""
+    """Set up logging for the process; what is not given comes from the environment.
+
+    It raises :class:`~jobmesh.server.config.ConfigError` for an unknown level or format.
+    """
     level = (level or os.environ.get("JOBMESH_LOG_LEVEL") or "INFO").upper()
     style = (format or os.environ.get("JOBMESH_LOG_FORMAT") or "json").lower()
     if level not in logging.getLevelNamesMapping():
-        raise ValueError(f"JOBMESH_LOG_LEVEL: {level} is not a level")
+        raise ConfigError([f"log_level from JOBMESH_LOG_LEVEL: {level} is not a level"])
     if style not in ("json", "text"):
-        raise ValueError(f"JOBMESH_LOG_FORMAT: {style} is neither json nor text")
+        raise ConfigError([f"log_format from JOBMESH_LOG_FORMAT: {style} is not json or text"])
     handler = ThreadedHandler(descriptor)
     handler.setFormatter(JsonFormatter(service) if style == "json" else TextFormatter(service))
     root = logging.getLogger()

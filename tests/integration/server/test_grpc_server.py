@@ -323,6 +323,26 @@ async def test_an_unknown_method_is_unimplemented() -> None:
         assert (await mesh.failure("absent")).code is grpc.StatusCode.UNIMPLEMENTED
 
 
+async def test_credentials_make_it_a_secure_port() -> None:
+    local = grpc.LocalConnectionType.LOCAL_TCP
+    handlers = Behaviours()
+    server = GrpcServer(
+        "127.0.0.1",
+        0,
+        [(add, handlers, NAME)],
+        credentials=grpc.local_server_credentials(local),
+        drain_seconds=0,
+    )
+    await server.start()
+    credentials = grpc.local_channel_credentials(local)
+    try:
+        async with open_channel(server.address, NAME, credentials=credentials) as channel:
+            call = channel.unary_unary(f"/{NAME}/echo", None, None)
+            assert await call(b"x", timeout=10, wait_for_ready=True) == b"x"
+    finally:
+        await server.stop()
+
+
 async def test_a_taken_port_is_a_clear_error() -> None:
     async with serving() as mesh:
         other = GrpcServer("127.0.0.1", mesh.server.port, [])

@@ -74,8 +74,9 @@ async def test_a_second_signal_ends_the_process_at_once() -> None:
         service.process.send_signal(signal.SIGTERM)
         await service.until("stop middle")
         service.process.send_signal(signal.SIGINT)
-        code, lines, _ = await service.end()
+        code, lines, log = await service.end()
     assert code == 128 + signal.SIGINT
+    assert "second SIGINT, exiting at once" in log
     assert "stop first" not in lines
 
 

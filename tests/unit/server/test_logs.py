@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobmesh.server import logs
+from jobmesh.server.config import ConfigError
 from jobmesh.server.logs import JsonFormatter, TextFormatter, ThreadedHandler, job_context
 
 
@@ -115,5 +116,5 @@ def test_close_writes_what_is_queued() -> None:
 
 @pytest.mark.parametrize(("level", "style"), [("LOUD", ""), ("", "xml")])
 def test_bad_settings_are_refused(level: str, style: str) -> None:
-    with pytest.raises(ValueError, match="JOBMESH_LOG_"):
+    with pytest.raises(ConfigError, match="JOBMESH_LOG_"):
         logs.configure("s", level=level, format=style)
