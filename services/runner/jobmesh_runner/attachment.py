@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import grpc.aio
@@ -30,6 +30,7 @@ SILENT_SHARE = 0.6
 the session would end just when it arrives there."""
 SESSION_ENDED = "SESSION_ENDED"
 LEAST_PING_INTERVAL = 0.05
+EOF = grpc.aio.EOF  # type: ignore[attr-defined]  # grpc-stubs does not know it
 
 
 class EndReason(Enum):
@@ -77,7 +78,7 @@ class Attachment:
 
         :param hello: made at the last moment, after which no earlier stream counts.
         """
-        self._call = self._stub.Work()
+        self._call = cast(Any, self._stub).Work()  # its type wants an iterator
         try:
             async with asyncio.timeout(WELCOME_TIMEOUT_SECONDS):
                 await self._call.write(WorkRequest(hello=hello()))
@@ -86,7 +87,7 @@ class Attachment:
             return End(EndReason.SILENT, "no welcome")
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             return await self._explain(error)
-        if first is grpc.aio.EOF or first.WhichOneof("message") != "welcome":
+        if first is EOF or first.WhichOneof("message") != "welcome":
             return await self._explain(None)
         self.welcome = first.welcome
         self._begin()
@@ -142,7 +143,7 @@ class Attachment:
 
     async def _read(self) -> None:
         try:
-            while (response := await self._call.read()) is not grpc.aio.EOF:
+            while (response := await self._call.read()) is not EOF:
                 if not self._retired:
                     self._handle(response)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:

@@ -91,10 +91,12 @@ class Executor:
     async def _run(self, attempt: Attempt) -> None:
         report = await self._invocation.run_async(attempt)
         attempt.handle = None  # what is done cannot be cancelled
+        attempt.context = None  # which holds the attempt: no work for the garbage collector
         self._end(attempt, report)
 
     def _run_in_thread(self, attempt: Attempt) -> None:
         report = self._invocation.run_sync(attempt)
+        attempt.context = None
         # Not by way of the users' loop, which another handler may be blocking.
         self._mesh.ended(attempt, report)
         self.inbox.call(self._release, attempt)

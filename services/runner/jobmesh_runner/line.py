@@ -14,6 +14,8 @@ from jobmesh_runner.outbox import Line, PendingCheckpoint
 from jobmesh_runner.port import MeshPort
 from jobmesh_runner.wire_text import clean, cut_bytes
 
+MOST_UNITS = (1 << 63) - 1  # what the wire holds
+
 
 class HandlerLine:
     """What :class:`jobmesh.context.Line` asks for, of one attempt. Nothing here blocks."""
@@ -27,9 +29,15 @@ class HandlerLine:
         self._checkpoints = 0
 
     def progress(self, fraction: float, message: str, current: int, total: int) -> None:
-        """Overwrite the latest, and tell the mesh thread unless it has yet to fetch the last one."""
+        """Overwrite the latest; tell the mesh thread, unless it has yet to fetch the last one."""
         attempt = self._attempt
-        attempt.latest = LatestProgress(fraction, clean(message), current, total, time.time_ns())
+        attempt.latest = LatestProgress(
+            fraction,
+            clean(message),
+            min(current, MOST_UNITS),
+            min(total, MOST_UNITS),
+            time.time_ns(),
+        )
         if not attempt.progress_waits:
             attempt.progress_waits = True
             self._mesh.progress(attempt)

@@ -21,7 +21,7 @@ class MeshThread:
     The process ends soon after, whatever the main thread is doing.
     """
 
-    def __init__(self, main: Callable[[], Awaitable[int]], ended: Callable[[int], None]) -> None:
+    def __init__(self, main: Callable[[], Awaitable[int]], ended: Callable[[int], object]) -> None:
         self._main = main
         self._ended = ended
         self._left = threading.Event()

@@ -39,6 +39,8 @@ MOST_REPORTS = 10_000
 MOST_REPORT_BYTES = 64 << 20
 """Results that wait for their answer; beyond, no further handler is begun."""
 LINE_OVERHEAD = 128
+CHECKPOINT_PATIENCE = 5.0
+"""Seconds."""
 
 
 class Line(NamedTuple):
@@ -57,7 +59,7 @@ class PendingCheckpoint:
     sequence: int
     payload: Payload
     done: Future[None]
-    sent: bool = False
+    send_at: float = 0.0  # by the loop's clock: at once, or again if it has no answer
 
 
 class Outbox:
@@ -95,7 +97,7 @@ class Outbox:
         self._started.append(attempt)
 
     def add_report(self, attempt: Attempt, report: Report) -> bool:
-        """It has ended; False if that is known already, or its lease is lost: the first one counts."""
+        """It has ended; False if that is known already, or its lease is lost: the first counts."""
         if attempt.report is not None or attempt not in self._claims:
             return False
         if attempt.progress_waits and attempt.latest is not None:
@@ -161,7 +163,7 @@ class Outbox:
         self._unsent = {**self._sent, **self._unsent}
         self._sent = {}
         for pending in self._checkpoints.values():
-            pending.sent = False
+            pending.send_at = 0.0
         running = self._claims.unreported()
         self._started = [attempt for attempt in running if attempt.started]
         for attempt in running:
@@ -170,8 +172,10 @@ class Outbox:
                 self._progress.add(attempt, now)
 
     def next_due(self) -> float | None:
-        """When progress that waits for its time may be sent."""
-        return self._progress.next_due()
+        """When something that waits for its time may be sent."""
+        times = [pending.send_at for pending in self._checkpoints.values()]
+        progress = self._progress.next_due()
+        return min(times if progress is None else [*times, progress], default=None)
 
     def take(self, now: float) -> list[WorkRequest]:
         """Everything that may be sent now, as messages in the order to send them."""
@@ -185,7 +189,7 @@ class Outbox:
             requests += self._take_lines()
         requests += self._take_progress(now)
         if self._checkpoints:
-            requests += self._take_checkpoints()
+            requests += self._take_checkpoints(now)
         if self._unsent:
             requests += self._take_reports()
         return requests
@@ -227,10 +231,11 @@ class Outbox:
             if request.progress.reports:
                 yield request
 
-    def _take_checkpoints(self) -> Iterator[WorkRequest]:
+    def _take_checkpoints(self, now: float) -> Iterator[WorkRequest]:
         for pending in self._checkpoints.values():
-            if not pending.sent:
-                pending.sent = True
+            if pending.send_at <= now:
+                # A dispatcher whose database is away gives no answer: ask again.
+                pending.send_at = now + CHECKPOINT_PATIENCE
                 yield WorkRequest(
                     checkpoint=CheckpointReport(
                         lease=pending.attempt.lease,
@@ -293,7 +298,7 @@ def _log_report(attempt: Attempt, line: Line) -> LogReport:
     return report
 
 
-def _level(level: int) -> LogLevel:
+def _level(level: int) -> LogLevel.ValueType:
     if level >= logging.ERROR:
         return LogLevel.LOG_LEVEL_ERROR
     if level >= logging.WARNING:

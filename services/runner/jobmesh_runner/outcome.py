@@ -7,7 +7,7 @@ A handler that was told to stop ends in one of these ways:
 | nothing | Succeeded | Failed, or Snoozed if it asks for it |
 | CANCELLED | Succeeded | Cancelled, or Failed if it was another error |
 | TIMED_OUT | Failed, timed out | Failed, timed out |
-| INTERRUPTED | Succeeded | Interrupted, unless it asks for a snooze or is permanent: other errors come of it |
+| INTERRUPTED | Succeeded | Interrupted, unless it is a snooze or permanent: the rest comes of it |
 | LOST | nothing | nothing |
 """
 

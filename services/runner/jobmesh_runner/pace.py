@@ -9,7 +9,7 @@ from jobmesh_runner.session import Session
 
 
 class Pace:
-    """Ticks a :class:`Prefetch` while jobs flow; idle it costs nothing. A part of the mesh thread."""
+    """Ticks a :class:`Prefetch` while jobs flow; idle it costs nothing. Of the mesh thread."""
 
     def __init__(self, session: Session, prefetch: Prefetch) -> None:
         self._session = session

@@ -15,7 +15,7 @@ _WEIGHT = 0.5  # of the latest tick: what is long past says little
 
 
 class Prefetch:
-    """The number for one runner; :meth:`tick` it every tenth of a second while :attr:`is_moving`."""
+    """The number for one runner: :meth:`tick` it ten times a second while :attr:`is_moving`."""
 
     def __init__(self, most: int) -> None:
         self.value = 0

@@ -73,7 +73,7 @@ class Session:
         if self._attachment is not None:
             await self._attachment.close()
         if self._channel is not None:
-            await self._channel.close()
+            await self._channel.close(None)
 
     async def check(self) -> bool:
         """Whether a dispatcher has the runner, for readiness."""
