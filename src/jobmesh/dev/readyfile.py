@@ -20,9 +20,7 @@ class ReadyFile:
         self._paths = tuple(paths)
         for path in self._paths:
             if not path.parent.is_dir():
-                raise DevError(
-                    f"no ready file can be put into {path.parent}: no such directory"
-                )
+                raise DevError(f"no ready file can be put into {path.parent}: no such directory")
 
     def put(self, content: Mapping[str, object]) -> None:
         """Write it, readable by the owner alone: it holds credentials."""
