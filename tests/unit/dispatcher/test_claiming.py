@@ -1,0 +1,104 @@
+"""The decision of a claim: who gets what, and what is held."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobmesh.ids import new_id
+from jobmesh_dispatcher.claiming import Candidate, QueueLimit, Seat, decide
+
+QUEUES = ["a", "b"]
+TYPES = ["x", "y", "z"]
+
+
+def uid() -> UUID:
+    return UUID(new_id())
+
+
+def seat(types: set[str], free: int, queues: set[str] | None = None, running: int = 0) -> Seat:
+    return Seat(
+        session_id=uid(),
+        attachment=uid(),
+        runner_id="r",
+        namespace="default",
+        types=frozenset(types),
+        queues=None if queues is None else frozenset(queues),
+        slots=4,
+        free=free,
+        running=running,
+    )
+
+
+def candidate(type: str = "x", queue: str = "a", namespace: str = "default") -> Candidate:  # noqa: A002
+    return Candidate(uid(), namespace, queue, type, 4)
+
+
+seats_strategy = st.lists(
+    st.builds(
+        seat,
+        st.sets(st.sampled_from(TYPES), min_size=1),
+        st.integers(0, 3),
+        st.none() | st.sets(st.sampled_from(QUEUES), min_size=1),
+        st.integers(0, 4),
+    ),
+    max_size=4,
+)
+candidates_strategy = st.lists(
+    st.builds(candidate, st.sampled_from(TYPES), st.sampled_from(QUEUES)), max_size=20
+)
+limits_strategy = st.dictionaries(
+    st.sampled_from([("default", q) for q in QUEUES]),
+    st.builds(QueueLimit, st.booleans(), st.none() | st.integers(-1, 5)),
+)
+
+
+@given(candidates_strategy, limits_strategy, seats_strategy)
+def test_each_candidate_is_claimed_or_parked_once_and_no_bound_is_passed(
+    candidates: list[Candidate],
+    limits: dict[tuple[str, str], QueueLimit],
+    seats: list[Seat],
+) -> None:
+    room = {s.session_id: s.free for s in seats}
+    decision = decide(candidates, limits, seats)
+    seen = [job.job_id for job, _, _ in decision.claims] + [job.job_id for job, _ in decision.parks]
+    assert sorted(seen) == sorted(job.job_id for job in candidates)
+    given_to = Counter(s.session_id for _, s, _ in decision.claims)
+    assert all(given_to[session] <= free for session, free in room.items())
+    taken = Counter((job.namespace, job.queue) for job, _, _ in decision.claims)
+    for name, number in taken.items():
+        limit = limits.get(name, QueueLimit(False, None))
+        assert not limit.paused
+        assert limit.free is None or number <= limit.free
+    assert all(s.fits(job) for job, s, _ in decision.claims)
+    assert all(
+        counted
+        == (limits.get((job.namespace, job.queue), QueueLimit(False, None)).free is not None)
+        for job, _, counted in decision.claims
+    )
+
+
+@given(candidates_strategy, limits_strategy, seats_strategy)
+def test_nothing_is_parked_that_could_run(
+    candidates: list[Candidate],
+    limits: dict[tuple[str, str], QueueLimit],
+    seats: list[Seat],
+) -> None:
+    decision = decide(candidates, limits, seats)
+    for job, reason in decision.parks:
+        if reason == "NO_RUNNER":  # whoever fits is full by now: rooms only shrink
+            assert not any(s.free > 0 and s.fits(job) for s in seats)
+
+
+def test_the_least_loaded_runner_is_given_the_job() -> None:
+    busy, idle = seat({"x"}, free=3, running=3), seat({"x"}, free=1, running=0)
+    decision = decide([candidate()], {}, [busy, idle])
+    assert decision.claims[0][1] is idle
+
+
+def test_a_runner_of_another_namespace_is_no_runner() -> None:
+    decision = decide([candidate(namespace="other")], {}, [seat({"x"}, free=3)])
+    assert [reason for _, reason in decision.parks] == ["NO_RUNNER"]
