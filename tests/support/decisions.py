@@ -44,7 +44,8 @@ async def opened(dsn: str, size: int = 10) -> AsyncIterator[Database]:
 def submission(**spec: Any) -> Submission:
     """A job to store; `request_id` and `digest` beside the fields of its spec."""
     request_id, digest = spec.pop("request_id", ""), spec.pop("digest", b"d")
-    job = JobSpec(**({"queue": QUEUE, "type": "t", "priority": 4} | spec))
+    fields: dict[str, Any] = {"queue": QUEUE, "type": "t", "priority": 4} | spec
+    job = JobSpec(**fields)
     return Submission(uid(), NAMESPACE, job, b"{}", "application/json", request_id, digest, "")
 
 

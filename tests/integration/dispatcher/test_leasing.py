@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from uuid import UUID
 
@@ -39,7 +40,8 @@ async def end(db: Database, seat: Seat, *, crashed: bool = True) -> TakenBack:
 
 async def waits_for_lock(db: Database) -> bool:
     rows = await db.fetch(
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        """SELECT 1 FROM pg_stat_activity
+           WHERE wait_event_type = 'Lock' AND datname = current_database()"""
     )
     return bool(rows)
 
@@ -115,7 +117,8 @@ async def test_a_renewal_is_not_held_up_by_a_claim(db: Database) -> None:
         await claim(connection, [job_id], [queue_token("default", "default")], [seat])
         rows = await asyncio.wait_for(
             db.fetch(
-                "UPDATE jobmesh.sessions SET counter = counter + 1 WHERE session_id = $1 RETURNING 1",
+                """UPDATE jobmesh.sessions SET counter = counter + 1
+                   WHERE session_id = $1 RETURNING 1""",
                 seat.session_id,
             ),
             5,
@@ -224,7 +227,7 @@ async def test_revisions_grow_by_one_and_the_history_holds_them_all(db: Database
     history = (await d.job(db, job_id))["history"]
     assert [h["revision"] for h in history] == list(range(1, 10))
     states = [State(h["state"]) for h in history]
-    assert all(new in TRANSITIONS[old] for old, new in zip(states, states[1:], strict=False))
+    assert all(new in TRANSITIONS[old] for old, new in itertools.pairwise(states))
 
 
 async def test_a_limit_is_never_passed_by_concurrent_claims(db: Database) -> None:
