@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextlib import aclosing
 from typing import Protocol, Self
@@ -10,7 +11,8 @@ import click
 
 from jobmesh.cli import exits, interrupt
 from jobmesh.cli.connection import mesh_options, wants_json
-from jobmesh.client import Ended, Event, JobHandle, JobInfo, State
+from jobmesh.client import Ended, Event, JobHandle, JobInfo, Logged, State, StateChanged
+from jobmesh.states import TERMINAL
 
 EXIT_CODES = {
     State.SUCCEEDED: exits.OK,
@@ -35,16 +37,45 @@ async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False)
     interrupt.say_on_interrupt(
         f"stopped watching; the job goes on. To go on: jobmesh watch {job.id}{mesh_options()}"
     )
-    include = ("progress", "log") if logs else ("progress",)
-    ended: JobInfo | None = None
-    async with aclosing(job.watch(after_revision=after_revision, include=include)) as events:
-        with choose_view() as view:
-            async for event in events:
-                view.show(event)
-                if isinstance(event, Ended):
-                    ended = event.job
-    assert ended is not None
+    with choose_view() as view:
+        lines = asyncio.create_task(_show_log(job, view)) if logs else None
+        try:
+            ended = await _show_events(job, after_revision, view, lines)
+        finally:
+            if lines is not None:
+                lines.cancel()
+                await asyncio.gather(lines, return_exceptions=True)
     return EXIT_CODES[ended.state]
+
+
+async def _show_events(
+    job: JobHandle, after_revision: int, view: View, lines: asyncio.Task[None] | None
+) -> JobInfo:
+    async with aclosing(job.watch(after_revision=after_revision)) as events:
+        held: Event | None = None
+        async for event in events:
+            if isinstance(event, Ended) and lines is not None:
+                await lines  # what was logged comes before how it ended
+            if held is not None:
+                view.show(held)
+            # A terminal state is the end, unless a person retried the job.
+            held = event if _is_terminal(event) else None
+            if held is None:
+                view.show(event)
+            if isinstance(event, Ended):
+                return event.job
+    raise AssertionError("a watch ends with the end of its job")
+
+
+async def _show_log(job: JobHandle, view: View) -> None:
+    # Not the watch's own lines, which begin with the watch: these begin with the job.
+    async with aclosing(job.logs(follow=True)) as lines:
+        async for line in lines:
+            view.show(Logged(line))
+
+
+def _is_terminal(event: Event) -> bool:
+    return isinstance(event, StateChanged) and event.change.state in TERMINAL
 
 
 def choose_view() -> View:

@@ -13,6 +13,8 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+import jobmesh
+
 FULL_NAME = "grpc.health.v1.Health"
 
 _Response = health_pb2.HealthCheckResponse
@@ -26,6 +28,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         self._status = _Response.NOT_SERVING
         self._changed = asyncio.Event()
         self._ended = False
+        self._version = (("jobmesh-version", jobmesh.__version__),)
 
     def set_serving(self, serving: bool) -> None:
         """Tell everybody who watches; within milliseconds clients leave or return."""
@@ -51,6 +54,8 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         status = self._status_of(request.service)
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+        # For people who look on during a rollout: `jobmesh info` shows it.
+        await context.send_initial_metadata(self._version)
         return _Response(status=status)
 
     async def Watch(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import jobmesh
 from jobmesh.errors import InvalidFields
 from jobmesh.ids import new_id
 from jobmesh.v1 import job_pb2
@@ -125,6 +126,17 @@ async def test_watching_prints_plain_lines_where_nobody_watches(gateway: Gateway
     lines = [line.split(" ", 1)[1] for line in done.out.splitlines()[:4]]
     assert lines == [f"job {job_id} (t)", "QUEUED", "RUNNING attempt 1", "SUCCEEDED"]
     assert done.out.splitlines()[4:] == ["result: {", '  "rows": 3', "}"]
+
+
+async def test_watching_with_logs_prints_all_that_was_logged_before_the_end(
+    gateway: Gateway, cli: Cli
+) -> None:
+    job_id = (await cli("submit", "t")).out.strip()
+    gateway.jobs.lines[job_id] = [job_pb2.LogLine(sequence=n, message=f"line {n}") for n in (1, 2)]
+    await gateway.jobs.finish(job_id)
+    done = await cli("watch", job_id, "--logs")
+    said = [line.split(" ", 1)[1] for line in done.out.splitlines()]
+    assert said.index("INFO: line 1") < said.index("INFO: line 2") < said.index("SUCCEEDED")
 
 
 async def test_watching_prints_json_lines_for_programs(gateway: Gateway, cli: Cli) -> None:
@@ -272,6 +284,7 @@ async def test_info_asks_every_gateway(gateway: Gateway, cli: Cli) -> None:
     done = await cli("info", "--address", both, "-o", "json")
     assert done.code == 0
     assert [answer["status"] for answer in done.lines] == ["SERVING", "UNREACHABLE"]
+    assert done.lines[0]["version"] == jobmesh.__version__
     table = (await cli("info")).out.splitlines()
     assert table[0].startswith("client  jobmesh ")
     assert table[2].split()[:2] == [gateway.address, "SERVING"]
