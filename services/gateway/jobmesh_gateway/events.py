@@ -10,6 +10,7 @@ NATS may be down at the start and at any time: the gateway then works on, and wa
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Sequence
@@ -145,6 +146,8 @@ class EventFeed:
             log.warning("an event on %s cannot be read", message.subject)
             return
         self._watchers.deliver(batch.events)
+        # The client would work off all that has come in before anybody else has a turn.
+        await asyncio.sleep(0)
 
     async def _announce(self) -> None:
         """Say what is watched here; dispatchers forget a gateway that they do not hear."""

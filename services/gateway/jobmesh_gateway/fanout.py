@@ -136,11 +136,13 @@ def _deliver(event: JobEvent, watchers: Iterable[Watcher]) -> None:
     if kind is None:
         return
     own: JobEvent | None = None
+    size = 0
     for watcher in watchers:
         if kind in watcher.kinds:
             if own is None:
                 # A copy for all: the event itself would keep its whole batch in memory.
                 own = JobEvent()
                 own.CopyFrom(event)
-            watcher.mailbox.put(own, kind)
+                size = own.ByteSize()
+            watcher.mailbox.put(own, kind, size)
             watcher.wake.set()

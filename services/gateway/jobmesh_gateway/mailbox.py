@@ -18,6 +18,7 @@ MAX_LINES = 128
 MAX_LINE_BYTES = 128 << 10
 
 _Numbered = tuple[int, JobEvent]
+_Line = tuple[int, JobEvent, int]  # with its bytes
 
 
 class Mailbox:
@@ -29,23 +30,22 @@ class Mailbox:
         self.overflowed = False
         self.dropped = 0  # log lines and checkpoints
         self._changes: deque[_Numbered] = deque()
-        self._lines: deque[_Numbered] = deque()
+        self._lines: deque[_Line] = deque()
         self._line_bytes = 0
         self._progress: _Numbered | None = None
         self._next = 0
 
-    def put(self, event: JobEvent, kind: str) -> None:
+    def put(self, event: JobEvent, kind: str, size: int) -> None:
         """Add an event whose `event` is of that kind; it must not be changed any more."""
         if self.overflowed:
             return
-        self._next += 1
-        numbered = (self._next, event)
-        if kind == "state_changed":
-            self._put_change(numbered)
-        elif kind == "progress":
-            self._progress = numbered
+        self._next = number = self._next + 1
+        if kind == "progress":
+            self._progress = (number, event)
+        elif kind == "state_changed":
+            self._put_change((number, event))
         else:
-            self._put_line(numbered)
+            self._put_line((number, event, size))
 
     def pop(self) -> JobEvent | None:
         """The oldest event, if there is one."""
@@ -69,16 +69,16 @@ class Mailbox:
         else:
             self._changes.append(numbered)
 
-    def _put_line(self, numbered: _Numbered) -> None:
-        self._lines.append(numbered)
-        self._line_bytes += numbered[1].ByteSize()
-        while len(self._lines) > MAX_LINES or self._line_bytes > MAX_LINE_BYTES:
+    def _put_line(self, line: _Line) -> None:
+        self._lines.append(line)
+        self._line_bytes += line[2]
+        while self._line_bytes > MAX_LINE_BYTES or len(self._lines) > MAX_LINES:
             self._pop_line()
             self.dropped += 1
 
     def _pop_line(self) -> JobEvent:
-        event = self._lines.popleft()[1]
-        self._line_bytes -= event.ByteSize()
+        _, event, size = self._lines.popleft()
+        self._line_bytes -= size
         return event
 
     def _close(self) -> None:

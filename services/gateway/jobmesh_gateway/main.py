@@ -57,6 +57,7 @@ class Gateway:
             config.host,
             config.port,
             self._services(config),
+            readiness=self.readiness,
             on_drain=self.watchers.drain,
             deadlines=DEADLINES,
         )

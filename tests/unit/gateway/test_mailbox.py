@@ -24,7 +24,7 @@ def line(number: int, text: str = "") -> JobEvent:
 def put(mailbox: Mailbox, event: JobEvent) -> None:
     kind = event.WhichOneof("event")
     assert kind is not None
-    mailbox.put(event, kind)
+    mailbox.put(event, kind, event.ByteSize())
 
 
 def drain(mailbox: Mailbox) -> list[JobEvent]:
