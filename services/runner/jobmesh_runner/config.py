@@ -37,7 +37,7 @@ class RunnerConfig:
         500,
         minimum=0,
         maximum=MOST_SLOTS,
-        help="jobs taken ahead at most; as many as it runs in a tenth of a second",
+        help="jobs taken ahead at most; as many as it runs in a quarter of a second",
     )
     drain_grace_seconds: float = setting(
         30.0, minimum=0, maximum=86400, help="how long running jobs may go on after SIGTERM"

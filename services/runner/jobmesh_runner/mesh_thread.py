@@ -11,7 +11,7 @@ import uvloop
 
 log = logging.getLogger(__name__)
 
-LAST_SECONDS = 5.0
+LAST_SECONDS = 2.0
 """For the main thread to end after this one; a handler may be blocking it."""
 
 

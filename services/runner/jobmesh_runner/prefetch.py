@@ -1,4 +1,4 @@
-"""How many jobs to take ahead: as many as are run in a tenth of a second.
+"""How many jobs to take ahead: as many as are run in a quarter of a second.
 
 Short jobs need many on the way, or the slots stand empty for every round trip to the dispatcher and
 its database; of long ones any job taken ahead waits here while another runner may be idle. The
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 TICK_SECONDS = 0.1
-AHEAD_SECONDS = 0.1
+AHEAD_SECONDS = 0.25
 _WEIGHT = 0.5  # of the latest tick: what is long past says little
 
 

@@ -15,7 +15,7 @@ from jobmesh.server.channels import open_channel, resolve
 from jobmesh.server.tasks import TaskOwner
 from jobmesh.v1.runner_service_pb2 import Hello
 from jobmesh.v1.runner_service_pb2_grpc import RunnerServiceStub
-from jobmesh_runner.attachment import WELCOME_TIMEOUT_SECONDS, Attachment, End, EndReason
+from jobmesh_runner.attachment import Attachment, End, EndReason
 from jobmesh_runner.claims import Claims
 from jobmesh_runner.inbound import Inbound
 from jobmesh_runner.outbox import Outbox
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+REACH_SECONDS = 2.0
 # A stream is not gRPC's to retry: `hello` would be said again with claims of long ago.
 CHANNEL_OPTIONS = (("grpc.enable_retries", 0),)
 
@@ -139,7 +140,7 @@ class Session:
             if self._channel is None:
                 targets = await resolve(self._targets)
                 self._channel = open_channel(targets, options=CHANNEL_OPTIONS)
-            async with asyncio.timeout(WELCOME_TIMEOUT_SECONDS):
+            async with asyncio.timeout(REACH_SECONDS):
                 # Streams opened before would all land on the first dispatcher that is reached.
                 await self._channel.channel_ready()
         except (OSError, TimeoutError) as error:
