@@ -12,7 +12,9 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from asyncpg import exceptions
 
+from jobmesh_dispatcher.store.leadership import hold_epoch
 from jobmesh_scheduler.ballot import Ballot, BallotBox
 from jobmesh_scheduler.database import Database
 from jobmesh_scheduler.election import Election, Timing
@@ -166,6 +168,24 @@ async def test_a_renewal_does_not_wait_for_an_act_and_a_takeover_does(
         assert await taking == 2
         assert not await connection.fetchval(actor.GUARD, 1)
         assert not await me.renew(1)
+    finally:
+        await box.stop()
+
+
+async def test_a_dispatcher_that_is_frozen_in_an_act_holds_up_no_takeover(
+    database: str, connection: asyncpg.Connection
+) -> None:
+    box = Database(database, timeout=ROOM)
+    await box.start()
+    try:
+        assert await BallotBox(box, "me").take(Ballot(epoch=0, counter=0, holder=None)) == 1
+        act = connection.transaction()
+        await act.start()
+        await hold_epoch(connection, 1)
+        # And now its process says nothing more.
+        assert await BallotBox(box, "another").take(Ballot(epoch=1, counter=1, holder="me")) == 2
+        with pytest.raises((exceptions.PostgresError, exceptions.InterfaceError)):
+            await act.commit()
     finally:
         await box.stop()
 
