@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WELCOME_TIMEOUT_SECONDS = 5.0
+WELCOME_TIMEOUT_SECONDS = 3.0
 BYE_TIMEOUT_SECONDS = 3.0
 SILENT_SHARE = 0.6
 """Of the lease: after so long without a pong another dispatcher is tried. Not the whole lease, or

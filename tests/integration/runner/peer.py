@@ -46,6 +46,7 @@ class Rules:
     lease: float = 10.0
     ping_interval: float = 0.2
     welcomes: bool = True
+    drains: bool = False
     pongs: bool = True
     acknowledges: bool = True
     stores_checkpoints: bool = True
@@ -211,6 +212,8 @@ class Peer(RunnerServiceServicer):
     async def Work(
         self, request_iterator: AsyncIterator[WorkRequest], context: Any
     ) -> AsyncIterator[WorkResponse]:
+        if self.rules.drains:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
         first = await anext(request_iterator)
         link = Link(first.hello, self.rules)
         self.links.append(link)

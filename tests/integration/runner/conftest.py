@@ -1,0 +1,58 @@
+"""A runner as a real process, and peers for it."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from jobmesh.dev.ports import PortPool
+from tests.integration.runner.peer import Peer
+from tests.support.process import ServiceProcess
+
+SERVE = (
+    "import sys\n"
+    "from jobmesh.server.config import load\n"
+    "from jobmesh_runner.config import RunnerConfig\n"
+    "from jobmesh_runner.main import run\n"
+    "sys.exit(run(load(RunnerConfig, component='runner')))\n"
+)
+Start = Callable[..., ServiceProcess]
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[Peer]:
+    async with Peer() as one:
+        yield one
+
+
+@pytest.fixture
+async def runner(ports: PortPool, tmp_path: Path) -> AsyncIterator[Start]:
+    """Makes runners for peers: `await runner(peer, slots=2).start()`."""
+    processes: list[ServiceProcess] = []
+    numbers = itertools.count(1)
+
+    def make(
+        *peers: Peer, app: str = "tests.integration.runner.handlers:app", **settings: object
+    ) -> ServiceProcess:
+        number = next(numbers)
+        environment = {
+            "JOBMESH_APP": app,
+            "JOBMESH_RUNNER_ID": f"runner-{number}",
+            "JOBMESH_DISPATCHERS": ",".join(peer.address for peer in peers),
+            "JOBMESH_PORT": str(ports.take()),
+            "JOBMESH_HTTP_PORT": str(ports.take()),
+            "JOBMESH_DRAIN_GRACE_SECONDS": "1",
+            **{f"JOBMESH_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        log = tmp_path / f"runner-{number}.log"
+        process = ServiceProcess("runner", environment, log, (sys.executable, "-c", SERVE))
+        processes.append(process)
+        return process
+
+    yield make
+    for process in processes:
+        await process.__aexit__(None, None, None)
