@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from jobmesh.errors import BackendUnavailable
 from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import TaskOwner
+from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.assignments import assignment_of
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.pulls import Pulled, Pulls
@@ -148,11 +149,17 @@ class DispatchLoop:
         job_ids = list(dict.fromkeys(job_id for message in batch for job_id in message.job_ids))
         tokens = sorted({message.token for message in batch})
         seats = self._roster.seats()
+        await failpoints.reach("claim.before")
         with ROUND.time():
             claimed = await self._database.run(lambda c: claim(c, job_ids, tokens, seats))
+        await failpoints.reach("claim.before_send")
         del self._at_hand[: len(batch)]
         self._hand_out(claimed)
-        self._acks.spawn("ack", self.pulls.ack(batch))
+        self._acks.spawn("ack", self._ack(batch))
+
+    async def _ack(self, batch: Sequence[Pulled]) -> None:
+        await failpoints.reach("claim.before_ack")
+        await self.pulls.ack(batch)
 
     async def _claim_held(self, attachment: Attachment) -> None:
         seat = attachment.seat()

@@ -20,6 +20,7 @@ from jobmesh.server.metrics import counter, histogram
 from jobmesh.v1.dispatch_service_pb2 import SubmitJobsRequest, SubmitJobsResponse, SubmitJobsResult
 from jobmesh.v1.job_pb2 import JOB_VIEW_BASIC, Job, JobState
 from jobmesh.v1.job_service_pb2 import SubmitJobResponse
+from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.store.reads import read_jobs
 from jobmesh_dispatcher.store.submit import Call, Outcome, Refused, Stored, store_calls
 from jobmesh_dispatcher.submission import Submission, read_submission
@@ -103,9 +104,11 @@ class Intake:
         try:
             outcomes, messages = await self._database.run(lambda c: store_calls(c, calls))
         except Refused as refused:
-            return [refused.outcomes]
+            # All or nothing: what is wrong with one is the answer to the call.
+            return [next(o for o in refused.outcomes if isinstance(o, JobmeshError))]
         except asyncpg.DataError as error:
             return await self._halve(calls, error)
+        await failpoints.reach("submit.after_commit")
         self._after_commit.changed([], messages)
         STORED.inc(sum(isinstance(o, Stored) and o.row is not None for o in outcomes))
         return _deal(calls, outcomes)

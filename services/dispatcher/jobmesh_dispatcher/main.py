@@ -10,9 +10,11 @@ from jobmesh.server.grpc_server import GrpcServer
 from jobmesh.server.health_http import HealthHttp
 from jobmesh.server.lifecycle import Part, run_forever
 from jobmesh.server.readiness import Readiness
+from jobmesh.server.serving import Serving
 from jobmesh.server.watchdog import Watchdog
 from jobmesh.v1.dispatch_service_pb2_grpc import add_DispatchServiceServicer_to_server
 from jobmesh.v1.runner_service_pb2_grpc import add_RunnerServiceServicer_to_server
+from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.broker import Broker
 from jobmesh_dispatcher.config import DispatcherConfig
@@ -37,11 +39,12 @@ NAME = "dispatcher"
 
 def run(config: DispatcherConfig) -> int:
     """Run until SIGTERM or SIGINT; the exit code."""
+    failpoints.arm()
     return run_forever(lambda _: parts(config), name=NAME)
 
 
 def parts(config: DispatcherConfig) -> Sequence[Part]:
-    """What the process is made of. The server is the last to start and the first to stop."""
+    """What the process is made of. The server is the last to work and the first to stop."""
     dispatcher_id = new_id()
     database = Database(
         config.postgres_dsn,
@@ -115,4 +118,5 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         reports,
         DepthMetrics(database),
     )
-    return (Watchdog(), *storing, sessions, loop, runners, http, server)
+    serving = Serving(server, readiness)
+    return (Watchdog(), *storing, sessions, loop, runners, http, server, serving)

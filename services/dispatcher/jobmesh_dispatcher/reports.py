@@ -18,6 +18,7 @@ from jobmesh.errors import BackendUnavailable
 from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import Periodic
 from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, LogLevel, LogLine, Payload, Progress
+from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.finish import Ended, record
 
@@ -166,6 +167,7 @@ class Reports:
     async def _record(self, batch: list[Ended]) -> list[bool]:
         with FINISH.time():
             recorded = await self._database.run(lambda c: record(c, batch))
+        await failpoints.reach("finish.after_commit")
         self._after_commit.changed(recorded.rows, recorded.messages)
         for row in recorded.rows:
             OUTCOMES.labels(row["state"], row["reason"]).inc()

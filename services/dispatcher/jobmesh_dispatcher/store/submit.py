@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from jobmesh.errors import JobmeshError, RequestIdReused
+from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.outbox import OutboxMessage, Ready, write_wakeups
 from jobmesh_dispatcher.submission import Submission
@@ -76,6 +77,7 @@ async def store_calls(
     messages = await write_wakeups(connection, _ready(fresh, rows))
     for submission in fresh:
         outcomes[submission.job_id] = Stored(submission.job_id, True, rows.get(submission.job_id))
+    await failpoints.reach("submit.before_commit")
     return [outcomes[submission.job_id] for submission in submissions], messages
 
 
