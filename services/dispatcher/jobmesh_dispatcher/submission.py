@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from jobmesh.v1.dispatch_service_pb2 import JobSubmission
 
+# asyncpg takes the very first and last datetime for infinite ones, which have no date to read back.
+_FIRST = datetime.min.replace(tzinfo=UTC, microsecond=1)
+_LAST = datetime.max.replace(tzinfo=UTC, microsecond=999_998)
+
 
 class Submission(NamedTuple):
     """One job to store. `spec` has lost its payload, which is stored beside it."""
@@ -67,4 +71,4 @@ def read_submission(message: JobSubmission) -> Submission:
 
 def to_datetime(time: Timestamp) -> datetime:
     """An aware datetime, to the microsecond."""
-    return time.ToDatetime(tzinfo=UTC)
+    return min(max(time.ToDatetime(tzinfo=UTC), _FIRST), _LAST)
