@@ -25,6 +25,11 @@ ELSEWHERE = {
     "make test": "this is it",
     "make dev": "tests/acceptance/test_dev.py",
     ". .venv/bin/activate": "the environment of this test",
+    **{
+        f"jobmesh {service}": "tests/acceptance/deploy"
+        for service in ("migrate", "dispatcher", "scheduler", "gateway")
+    },
+    "jobmesh runner --app module:app": "tests/acceptance/deploy",
     "jobmesh dev --app reports:app": "the mesh of this test",
     "jobmesh dev --app greetings:app": "the mesh of this test",
 }

@@ -104,7 +104,7 @@ def _alike(line: str) -> str:
 _KINDS = {
     "ID": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "TIME": r"\b\d\d:\d\d:\d\d\b",
-    "VERSION": r"\b\d+\.\d+\.\d+\b(?!\.)",
     "ADDRESS": r"\b127\.0\.0\.1:\d+\b",
+    "VERSION": r"\b\d+\.\d+\.\d+\b(?!\.)",
     "LENGTH": r"\b\d+(?:\.\d+)?(?:ms|s|m\d\ds)\b",
 }
