@@ -20,10 +20,12 @@ from jobmesh.v1.job_service_pb2 import (
 )
 from jobmesh.validation import page_size_or_default
 from jobmesh_gateway.checks import check_list
-from jobmesh_gateway.dispatchers import CALL_SECONDS, Dispatchers, answer
+from jobmesh_gateway.dispatchers import CALL_SECONDS, AnswerTooLarge, Dispatchers, answer
 from jobmesh_gateway.presenting import present_jobs, require_sendable
 
 LOG_PAGE = 500
+# FULL jobs may be megabytes each, in the dispatcher's memory, too.
+MAX_FULL_PAGE = 100
 
 
 class JobLists:
@@ -34,11 +36,25 @@ class JobLists:
         self._namespace = namespace
 
     async def jobs(self, request: ListJobsRequest, seconds: float) -> ListJobsResponse:
-        """A page of jobs, with what the request left out filled in."""
+        """A page of jobs; of large ones fewer than asked for.
+
+        :raises AnswerTooLarge: a single job does not fit a message.
+        """
         check_list(request, self._namespace)
         request.page_size = page_size_or_default(request.page_size)
         request.order = request.order or JOB_ORDER_NEWEST_FIRST
         request.view = request.view or JOB_VIEW_BASIC
+        if request.view == JOB_VIEW_FULL:
+            request.page_size = min(request.page_size, MAX_FULL_PAGE)
+        while True:
+            try:
+                return await self._page(request, seconds)
+            except AnswerTooLarge:
+                if request.page_size == 1:
+                    raise
+                request.page_size //= 2
+
+    async def _page(self, request: ListJobsRequest, seconds: float) -> ListJobsResponse:
         find = FindJobsRequest(namespace=self._namespace, request=request)
         found = await answer(self._dispatchers.stub.FindJobs(find, timeout=seconds))
         if request.view == JOB_VIEW_FULL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from jobmesh.batching import Batcher
@@ -9,12 +10,13 @@ from jobmesh.errors import NotFound
 from jobmesh.v1.dispatch_service_pb2 import ReadJobsRequest
 from jobmesh.v1.job_pb2 import JOB_VIEW_BASIC, JOB_VIEW_FULL, Job, JobView
 from jobmesh_gateway.dispatchers import CALL_SECONDS, AnswerTooLarge, Dispatchers, answer
-from jobmesh_gateway.presenting import present_jobs
+from jobmesh_gateway.presenting import MAX_ANSWER_BYTES, present_jobs
 
 _Flush = Callable[[list[str]], Awaitable[Sequence[Job | BaseException | None]]]
 
-# FULL jobs may be megabytes each: what does not fit a message is asked for again, in halves.
-_FULL_ITEMS = 64
+# FULL jobs may be megabytes each, in the dispatcher's memory, too: few are asked for at a time, and
+# what does not fit a message is asked for again, in halves.
+_FULL_ITEMS = 16
 _BASIC_ITEMS = 1000
 
 
@@ -54,9 +56,29 @@ class JobReader:
     async def read_many(
         self, job_ids: Sequence[str], view: JobView.ValueType, seconds: float = CALL_SECONDS
     ) -> list[Job]:
-        """Those of the jobs that exist, in the order asked for."""
+        """Those of the jobs that exist, in the order asked for.
+
+        :raises AnswerTooLarge: together they do not fit one message.
+        """
+        step = _FULL_ITEMS if view == JOB_VIEW_FULL else _BASIC_ITEMS
+        jobs: list[Job] = []
+        size = 0
+        clock = asyncio.get_running_loop().time
+        end = clock() + seconds
+        for start in range(0, len(job_ids), step):
+            page = await self._read(job_ids[start : start + step], view, end - clock())
+            size += sum(job.ByteSize() for job in page)
+            if size > MAX_ANSWER_BYTES:
+                raise AnswerTooLarge
+            jobs += page
+        return jobs
+
+    async def _read(
+        self, job_ids: Sequence[str], view: JobView.ValueType, seconds: float = CALL_SECONDS
+    ) -> list[Job]:
         request = ReadJobsRequest(namespace=self._namespace, job_ids=job_ids, view=view)
-        response = await answer(self._dispatchers.stub.ReadJobs(request, timeout=seconds))
+        call = self._dispatchers.stub.ReadJobs(request, timeout=max(seconds, 0.001))
+        response = await answer(call)
         jobs = list(response.jobs)
         if view == JOB_VIEW_FULL:
             await present_jobs(jobs)
@@ -81,7 +103,7 @@ class JobReader:
         self, job_ids: list[str], view: JobView.ValueType
     ) -> dict[str, Job | BaseException]:
         try:
-            jobs = await self.read_many(job_ids, view)
+            jobs = await self._read(job_ids, view)
         except AnswerTooLarge as error:
             if len(job_ids) == 1:
                 return {job_ids[0]: error}

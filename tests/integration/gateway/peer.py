@@ -159,7 +159,8 @@ class Peer(DispatchServiceServicer):
 
     async def FindJobs(self, request: pb.FindJobsRequest, context: object) -> pb.FindJobsResponse:
         self._begin("FindJobs", request)
-        return pb.FindJobsResponse(page=ListJobsResponse(jobs=self.jobs.values()))
+        jobs = list(self.jobs.values())[: request.request.page_size]
+        return pb.FindJobsResponse(page=ListJobsResponse(jobs=jobs))
 
     async def StopJob(self, request: pb.StopJobRequest, context: object) -> pb.StopJobResponse:
         self._begin("StopJob", request)

@@ -117,6 +117,15 @@ async def test_a_list_is_asked_for_with_its_defaults(peer: Peer, jobs: JobServic
     assert (asked.request.page_size, asked.request.order, asked.request.view) == (50, 1, 1)
 
 
+async def test_a_page_of_large_jobs_is_shorter(peer: Peer, jobs: JobServiceAsyncStub) -> None:
+    for _ in range(20):
+        result = Payload(data=b"x" * 2_000_000, content_type="text/plain")
+        peer.jobs[peer.add(SUCCEEDED)].result.CopyFrom(result)
+    request = pb.ListJobsRequest(page_size=20, view=JobView.JOB_VIEW_FULL)
+    found = await jobs.ListJobs(request, timeout=TIMEOUT)
+    assert [len(job.result.data) for job in found.jobs] == [2_000_000] * 5
+
+
 async def test_a_bad_list_names_all_its_fields(peer: Peer, jobs: JobServiceAsyncStub) -> None:
     request = pb.ListJobsRequest(page_size=1001, page_token="nonsense", order=9, view=9)  # type: ignore[arg-type]
     request.filter.states.append(77)  # type: ignore[arg-type]
