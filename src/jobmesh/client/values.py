@@ -29,7 +29,9 @@ def plain_value(value: struct_pb2.Value) -> Any:
     """A ``google.protobuf.Value`` as Python's own types."""
     match value.WhichOneof("kind"):
         case "struct_value":
-            return {key: plain_value(item) for key, item in value.struct_value.fields.items()}
+            # A map on the wire has no order; sorted, it looks the same every time.
+            fields = sorted(value.struct_value.fields.items())
+            return {key: plain_value(item) for key, item in fields}
         case "list_value":
             return [plain_value(item) for item in value.list_value.values]
         case "number_value":

@@ -35,6 +35,12 @@ def test_whole_numbers_are_ints_and_others_floats() -> None:
     assert repr(decode_payload(job_pb2.Payload(json=half))) == "0.5"
 
 
+def test_an_object_is_in_order_every_time() -> None:
+    fields = {name: struct_pb2.Value(bool_value=True) for name in "hgfedcba"}
+    value = struct_pb2.Value(struct_value=struct_pb2.Struct(fields=fields))
+    assert list(decode_payload(job_pb2.Payload(json=value))) == list("abcdefgh")
+
+
 def test_a_number_beyond_a_double_keeps_all_its_digits() -> None:
     assert decode_payload(job_pb2.Payload(data=b"1152921504606846977")) == 2**60 + 1
 
