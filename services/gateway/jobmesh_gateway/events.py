@@ -24,11 +24,14 @@ from nats.aio.msg import Msg
 from jobmesh.batching import Batcher
 from jobmesh.errors import JobmeshError
 from jobmesh.ids import bucket_of, new_id
+from jobmesh.server import metrics
 from jobmesh.server.lifecycle import Periodic, TaskOwner
 from jobmesh.v1.broker_pb2 import EventBatch, WatchAnnouncement
 from jobmesh_gateway.fanout import Watchers
 
 log = logging.getLogger(__name__)
+
+_up = metrics.gauge("jobmesh_gateway_events_connected", "Whether events come in over NATS: 1 or 0.")
 
 EVENTS = "jm.ev.*"
 ANNOUNCEMENTS = "jm.watch"
@@ -119,10 +122,12 @@ class EventFeed:
 
     async def _on_connected(self) -> None:
         log.info("connected to NATS")
+        _up.set(1)
         self._periodic.wake()
         self._watchers.reread()
 
     async def _on_disconnected(self) -> None:
+        _up.set(0)
         if self._client is not None:
             log.warning("disconnected from NATS: watchers poll until it is back")
             self._announced = bytes(32)

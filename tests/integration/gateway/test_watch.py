@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,10 @@ import pytest
 from jobmesh.channels import open_channel
 from jobmesh.dev.nats import EmbeddedNats
 from jobmesh.errors import BackendUnavailable, Draining, InvalidField, NotFound, from_rpc_error
-from jobmesh.ids import new_id
-from jobmesh.v1.job_pb2 import JobEvent, JobState, Payload
-from jobmesh.v1.job_service_pb2 import WaitJobRequest, WatchInclude, WatchJobRequest
+from jobmesh.ids import bucket_of, new_id
+from jobmesh.v1.broker_pb2 import EventBatch
+from jobmesh.v1.job_pb2 import JobEvent, JobState, LogLine, Payload
+from jobmesh.v1.job_service_pb2 import GetJobRequest, WaitJobRequest, WatchInclude, WatchJobRequest
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
 from jobmesh_gateway import watching
 from jobmesh_gateway.main import Gateway
@@ -325,3 +326,33 @@ async def test_a_watcher_too_slow_for_changes_is_ended_and_resumes(
         pass
     assert viewer.revisions + again.revisions == list(range(2, 403))
     assert again.kinds[-1] == "terminal"
+
+
+async def test_a_burst_of_events_does_not_hold_up_other_calls(
+    peer: Peer, gateway: Gateway, jobs: JobServiceAsyncStub
+) -> None:
+    """What has come in is worked off in turns: a call in between waits for one message at most."""
+    job_id = peer.add()
+    other = peer.add()
+    async with watch(jobs, job_id, 0, LOG) as viewer:
+        await viewer.seen("snapshot")
+        await until(lambda: peer.wants(job_id))
+        subject = f"jm.ev.{bucket_of(job_id)}"
+        lines = [JobEvent(job_id=job_id, log=LogLine(sequence=n + 1)) for n in range(20_000)]
+        delivered: list[int] = []
+        deliver = gateway.watchers.deliver
+
+        def count(events: Iterable[JobEvent]) -> None:
+            delivered.append(1)
+            deliver(events)
+
+        gateway.watchers.deliver = count  # type: ignore[method-assign]
+        for start in range(0, len(lines), 2):
+            batch = EventBatch(events=lines[start : start + 2])
+            await peer.nats.publish(subject, batch.SerializeToString())
+        await peer.nats.flush(10)
+        await jobs.GetJob(GetJobRequest(job_id=other), timeout=TIMEOUT)
+        assert len(delivered) < 10_000
+        await until(lambda: len(delivered) == 10_000)
+        await peer.change(job_id, SUCCEEDED)
+    assert viewer.events[-2].state_changed.revision == 2
