@@ -57,6 +57,25 @@ def test_the_command_line_starts_without_extras(clean_python: Path) -> None:
     assert run([str(clean_python), "-c", program]).strip() == version
 
 
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [("dev", "dev"), ("gateway", "server"), ("scheduler", "server"), ("migrate", "server")],
+)
+def test_what_needs_an_extra_says_how_to_install_it(
+    clean_python: Path, command: str, extra: str
+) -> None:
+    done = subprocess.run(
+        [str(clean_python.with_name("jobmesh")), command],
+        cwd="/",
+        env={"JOBMESH_POSTGRES_DSN": "postgresql://nobody@127.0.0.1:1/none"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.endswith(f"install it with: pip install 'jobmesh[{extra}]'\n")
+
+
 def uv() -> Path:
     """`make test` has put it there, or linked the one of this machine."""
     if not UV.exists():
