@@ -41,9 +41,12 @@ def run(config: GatewayConfig) -> int:
 
 
 class Gateway:
-    """One gateway, put together; `parts` start in order and stop in reverse."""
+    """One gateway, put together; `parts` start in order and stop in reverse.
 
-    def __init__(self, config: GatewayConfig) -> None:
+    ``drain_seconds``: how long clients get to notice that it stops.
+    """
+
+    def __init__(self, config: GatewayConfig, *, drain_seconds: float = 0.5) -> None:
         self.dispatchers = Dispatchers(config.dispatchers)
         self.submitter = Submitter(self.dispatchers, DEFAULT, config.payload_limit_bytes)
         self.reader = JobReader(self.dispatchers, DEFAULT)
@@ -60,6 +63,7 @@ class Gateway:
             readiness=self.readiness,
             on_drain=self.watchers.drain,
             deadlines=DEADLINES,
+            drain_seconds=drain_seconds,
         )
 
     def parts(self) -> Sequence[Part]:

@@ -59,7 +59,9 @@ def peer(peer_and_address: tuple[Peer, str]) -> Peer:
 
 @pytest.fixture
 async def gateway(peer_and_address: tuple[Peer, str], nats_url: str) -> AsyncIterator[Gateway]:
-    async with running(Gateway(config(peer_and_address[1], nats_url))) as gateway:
+    async with running(
+        Gateway(config(peer_and_address[1], nats_url), drain_seconds=0.0)
+    ) as gateway:
         await until(lambda: gateway.feed.connected)
         yield gateway
 

@@ -46,7 +46,9 @@ async def test_without_dispatchers_every_call_fails_soon_and_says_when_to_come_b
     ports: PortPool, nats_url: str
 ) -> None:
     port = ports.take()
-    async with running(Gateway(config(f"127.0.0.1:{port}", nats_url))) as gateway:
+    async with running(
+        Gateway(config(f"127.0.0.1:{port}", nats_url), drain_seconds=0.0)
+    ) as gateway:
         channel = open_channel(gateway.server.address)
         stub: JobServiceAsyncStub = JobServiceStub(channel)
         job_id = new_id()

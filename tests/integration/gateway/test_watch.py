@@ -238,7 +238,9 @@ async def test_a_gateway_starts_and_watches_without_nats() -> None:
     peer = Peer()
     async with (
         serving(peer) as server,
-        running(Gateway(config(server.address, "nats://127.0.0.1:1"))) as gateway,
+        running(
+            Gateway(config(server.address, "nats://127.0.0.1:1"), drain_seconds=0.0)
+        ) as gateway,
     ):
         channel = open_channel(gateway.server.address)
         job_id = peer.add()

@@ -25,6 +25,7 @@ from jobmesh.errors import (
     from_rpc_error,
     from_status,
 )
+from jobmesh.server.grpc_server import GrpcServer
 from jobmesh.server.lifecycle import Part
 from jobmesh.v1 import job_service_pb2 as pb
 from jobmesh.v1 import queue_service_pb2 as queue_pb
@@ -61,13 +62,12 @@ async def dispatcher(database: str, nats_url: str) -> AsyncIterator[str]:
     settings = DispatcherConfig(postgres_dsn=database, nats_url=nats_url, port=0, http_port=0)
     parts = dispatcher_parts(settings)
     async with started(parts):
-        server: Any = parts[-1]
-        yield server.address
+        yield next(part.address for part in parts if isinstance(part, GrpcServer))
 
 
 @pytest.fixture
 async def gateways(dispatcher: str, nats_url: str) -> AsyncIterator[list[Gateway]]:
-    both = [Gateway(config(dispatcher, nats_url)) for _ in range(2)]
+    both = [Gateway(config(dispatcher, nats_url), drain_seconds=0.0) for _ in range(2)]
     async with running(both[0]), running(both[1]):
         await until(lambda: all(gateway.feed.connected for gateway in both))
         yield both
