@@ -119,24 +119,32 @@ class Batcher(Generic[T, R]):
 
     async def submit(self, item: T, size: int = 0) -> R:
         """The result of ``flush`` for this item; ``size`` in bytes counts towards ``max_bytes``."""
+        entry = self._append(item, size)
+        try:
+            return await entry.future
+        except asyncio.CancelledError:
+            if not entry.taken:
+                self._abandon()
+            raise
+
+    def put(self, item: T, size: int = 0) -> asyncio.Future[R]:
+        """As :meth:`submit`, for callers with many items at once: a future costs less than a task.
+
+        The item is flushed even if its future is cancelled meanwhile.
+        """
+        return self._append(item, size).future
+
+    def _append(self, item: T, size: int) -> _Entry[T, R]:
         if not self._open:
             raise Draining(self.name)
         if len(self._waiting) - self._abandoned >= self._max_waiting:
             raise Overloaded(self.name)
-        future: asyncio.Future[R] = self._loop.create_future()
-        entry = _Entry(item, size, future)
+        entry: _Entry[T, R] = _Entry(item, size, self._loop.create_future())
         self._waiting.append(entry)
         if not self._launching and len(self._flights) < self._max_flights:
             self._launching = True
             self._loop.call_soon(self._launch, context=self._context)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if not entry.taken:
-                self._abandon()
-            elif not future.cancelled():
-                future.exception()  # answered at the same moment: nobody else will look at it
-            raise
+        return entry
 
     def _abandon(self) -> None:
         self._abandoned += 1

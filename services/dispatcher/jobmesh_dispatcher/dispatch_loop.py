@@ -63,7 +63,9 @@ class DispatchLoop:
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
         self._at_hand: list[Pulled] = []
+        self._unhealthy = False  # the database did not take the last claim: pull no more
         self._wake = asyncio.Event()
+        self._wake_pulls = asyncio.Event()
         self._owner = TaskOwner()
         self._acks = TaskOwner()
         roster.changed = self.wake
@@ -72,6 +74,7 @@ class DispatchLoop:
         """Begin to claim."""
         await self.pulls.start()
         self._owner.spawn("dispatch", self._run())
+        self._owner.spawn("pull", self._keep_pulling())
 
     async def stop(self) -> None:
         """Stop claiming; what is at hand is delivered to others after the ack wait."""
@@ -82,6 +85,7 @@ class DispatchLoop:
     def wake(self) -> None:
         """There may be something to do."""
         self._wake.set()
+        self._wake_pulls.set()
 
     def serve(self, channels: Sequence[tuple[str, int]]) -> None:
         """Pull wake-ups of these (token, priority) from now on."""
@@ -96,7 +100,9 @@ class DispatchLoop:
         while True:
             try:
                 await self._round()
+                self._unhealthy = False
             except BackendUnavailable:
+                self._unhealthy = True
                 self._let_go()
                 await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
             else:
@@ -119,12 +125,19 @@ class DispatchLoop:
                 await self._claim_held(attachment)
         while batch := self._next_batch():
             await self._claim(batch)
-            await self._ask_for_more()
-        await self._ask_for_more()
 
-    async def _ask_for_more(self) -> None:
-        at_hand = sum(len(message.job_ids) for message in self._at_hand)
-        await self.pulls.pull(self._roster.free - at_hand - self.pulls.requested)
+    async def _keep_pulling(self) -> None:
+        """Ask for wake-ups while the last ones are being claimed, as far as there is room."""
+        while True:
+            at_hand = sum(len(message.job_ids) for message in self._at_hand)
+            if not self._unhealthy:
+                await self.pulls.pull(self._roster.free - at_hand - self.pulls.requested)
+            try:
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._wake_pulls.wait()
+            except TimeoutError:
+                pass  # requests that the broker forgot are found out once in a while
+            self._wake_pulls.clear()
 
     def _next_batch(self) -> list[Pulled]:
         """Wake-ups to claim now:
@@ -155,6 +168,7 @@ class DispatchLoop:
         await failpoints.reach("claim.before_send")
         del self._at_hand[: len(batch)]
         self._hand_out(claimed)
+        self._wake_pulls.set()
         self._acks.spawn("ack", self._ack(batch))
 
     async def _ack(self, batch: Sequence[Pulled]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,20 +103,30 @@ class Reports:
         for part in self._parts:
             await part.stop()
 
-    async def outcome(self, ended: Ended) -> bool:
-        """Record an outcome, however long the database is down; False if the lease is lost."""
-        self._progress.pop(ended.lease.job_id, None)
-        size = ended.report.ByteSize()
-        while True:
-            try:
-                return await self._outcomes.submit(ended, size)
-            except BackendUnavailable:
+    async def outcomes(self, batch: Sequence[Ended]) -> list[bool]:
+        """Record outcomes, however long the database is down; False where the lease is lost."""
+        for ended in batch:
+            self._progress.pop(ended.lease.job_id, None)
+        recorded: dict[tuple[UUID, int], bool] = {}
+        while waiting := [ended for ended in batch if ended.lease.key not in recorded]:
+            results = await asyncio.gather(
+                *(self._outcomes.put(ended, ended.report.ByteSize()) for ended in waiting),
+                return_exceptions=True,
+            )
+            for ended, result in zip(waiting, results, strict=True):
+                if isinstance(result, bool):
+                    recorded[ended.lease.key] = result
+                elif not isinstance(result, BackendUnavailable):
+                    raise result
+            if len(recorded) < len(batch):
                 await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
+        return [recorded[ended.lease.key] for ended in batch]
 
-    async def started(self, lease: Lease) -> None:
-        """Write down that a handler began."""
-        lease.started = True
-        await self._starts.submit(lease)
+    async def started(self, leases: Sequence[Lease]) -> None:
+        """Write down that handlers began."""
+        for lease in leases:
+            lease.started = True
+        await asyncio.gather(*map(self._starts.put, leases))
 
     async def checkpoint(self, lease: Lease, checkpoint: Payload) -> bool:
         """Store a checkpoint; False if the lease is lost. Raises `BackendUnavailable`."""
@@ -169,8 +180,8 @@ class Reports:
             recorded = await self._database.run(lambda c: record(c, batch))
         await failpoints.reach("finish.after_commit")
         self._after_commit.changed(recorded.rows, recorded.messages)
-        for row in recorded.rows:
-            OUTCOMES.labels(row["state"], row["reason"]).inc()
+        for kind, number in Counter((r["state"], r["reason"]) for r in recorded.rows).items():
+            OUTCOMES.labels(*kind).inc(number)
         return [ended.lease.key in recorded.settled for ended in batch]
 
     async def _start_jobs(self, batch: list[Lease]) -> list[None]:

@@ -172,7 +172,7 @@ class RunnerService(RunnerServiceServicer):
 
         If this ends early, the runner reports again where it attaches next.
         """
-        results = await asyncio.gather(*(self._reports.outcome(ended) for ended in known))
+        results = await self._reports.outcomes(known)
         acks = []
         for ended, recorded in zip(known, results, strict=True):
             attachment.reporting.pop(ended.lease.job_id, None)
@@ -194,9 +194,7 @@ class RunnerService(RunnerServiceServicer):
     async def _started(self, attachment: Attachment, started: pb.Started) -> None:
         leases = [attachment.lease_of(UUID(x.job_id), x.attempt) for x in started.leases]
         try:
-            await asyncio.gather(
-                *(self._reports.started(lease) for lease in leases if lease is not None)
-            )
+            await self._reports.started([lease for lease in leases if lease is not None])
         except Unavailable as error:
             log.warning("starts not written down: %s", error)
 

@@ -100,8 +100,8 @@ async def _verdicts(
 
     and the slots of the jobs that will run again, which are given back.
     """
-    finals = [Final(e, decide(e.report, e.lease, "RUNNING", 0.0)) for e in reports if _succeeded(e)]
-    others = {e.lease.key: e for e in reports if not _succeeded(e)}
+    successes, others = _by_success(reports)
+    finals = [Final(e, decide(e.report, e.lease, "RUNNING", 0.0)) for e in successes]
     counted: Counter[QueueName] = Counter()
     if others:
         leases = [e.lease for e in others.values()]
@@ -114,8 +114,15 @@ async def _verdicts(
     return finals, counted
 
 
-def _succeeded(ended: Ended) -> bool:
-    return ended.report.HasField("succeeded")
+def _by_success(reports: Sequence[Ended]) -> tuple[list[Ended], dict[Key, Ended]]:
+    successes: list[Ended] = []
+    others: dict[Key, Ended] = {}
+    for ended in reports:
+        if ended.report.HasField("succeeded"):
+            successes.append(ended)
+        else:
+            others[ended.lease.key] = ended
+    return successes, others
 
 
 async def _settled_before(
