@@ -43,6 +43,7 @@ class Database:
             # A pooler in transaction mode may stand between: nothing outlives a transaction.
             statement_cache_size=0,
             target_session_attrs="read-write",
+            reset=_nothing_to_reset,
             server_settings={"application_name": "jobmesh-scheduler"},
         )
 
@@ -73,3 +74,7 @@ class Database:
             # The primary was demoted under us: connect again, to wherever it is now.
             await self._pool.expire_connections()
             raise
+
+
+async def _nothing_to_reset(connection: object) -> None:
+    """No setting of a connection is ever changed; the pool's own way costs a round trip."""
