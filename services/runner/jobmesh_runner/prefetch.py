@@ -11,6 +11,8 @@ import math
 
 TICK_SECONDS = 0.1
 AHEAD_SECONDS = 0.25
+LEAST = 4
+"""Fewer are not worth it: one long job that ends looks like that for a moment."""
 _WEIGHT = 0.5  # of the latest tick: what is long past says little
 
 
@@ -38,6 +40,8 @@ class Prefetch:
         self._ended = 0
         self._rate += _WEIGHT * (rate - self._rate)
         wanted = min(self._most, math.floor(self._rate * AHEAD_SECONDS))
+        if wanted < LEAST:
+            wanted = 0
         if not _differs(self.value, wanted):
             return False
         self.value = wanted

@@ -7,6 +7,7 @@ test to decide.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -61,6 +62,7 @@ class Link:
     received: list[WorkRequest] = field(default_factory=list)
     said_bye: bool = False
     is_over: bool = False
+    opened_at: float = field(default_factory=time.monotonic)
     _outbound: asyncio.Queue[WorkResponse | BaseException | None] = field(
         default_factory=asyncio.Queue
     )

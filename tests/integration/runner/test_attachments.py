@@ -30,8 +30,8 @@ async def attached(*peers: Peer) -> tuple[Peer, Link]:
     return peer, peer.links[0]
 
 
-def open_links(peer: Peer) -> list[Link]:
-    return [link for link in peer.links if not link.is_over]
+def open_links(*peers: Peer) -> list[Link]:
+    return [link for peer in peers for link in peer.links if not link.is_over]
 
 
 def other(peers: tuple[Peer, Peer], peer: Peer) -> Peer:
@@ -109,7 +109,7 @@ async def test_nothing_is_taken_from_a_stream_once_its_successor_has_heard_hello
 
 async def _newest(peers: tuple[Peer, Peer], number: int) -> Link:
     await until(lambda: sum(len(peer.links) for peer in peers) >= number, 20.0)
-    return next(link for peer in peers for link in reversed(peer.links) if not link.is_over)
+    return max(open_links(*peers), key=lambda link: link.opened_at)
 
 
 @pytest.mark.parametrize("how", ["reconnect", "killed"])
@@ -139,32 +139,24 @@ async def test_a_dispatcher_that_does_not_answer_is_left_but_not_hung_up_on(
 ) -> None:
     """It may be the database that is away: hanging up would end the session once it is back."""
     for peer in peers:
-        peer.rules.lease, peer.rules.ping_interval = 1.0, 0.1
+        peer.rules.lease = 3.0
     await runner(*peers).start()
     peer, first = await attached(*peers)
-    successor = other(peers, peer)
     runs = job("wait")
     first.assign(runs)
     await until(lambda: first.started)
-    successor.rules.welcomes = False
-    peer.rules.pongs = False
+    for one in peers:
+        one.rules.welcomes = one.rules.pongs = False
 
-    second = await successor.link()
-    assert open_links(peer) == [first]
+    second = await _newest(peers, 2)
+    assert first in open_links(*peers)
     assert list(second.hello.held) == [lease_of(runs)]
-    successor.rules.welcomes = peer.rules.welcomes = peer.rules.pongs = True
-    newest = await _newest_after(peers, second)
-    await until(lambda: first.is_over and second.is_over)
-    assert not newest.is_over
-
-
-async def _newest_after(peers: tuple[Peer, Peer], link: Link) -> Link:
-    def find() -> Link | None:
-        return next((x for peer in peers for x in peer.links[1:] if x is not link), None)
-
-    found = await until(find, 20.0)
-    assert found is not None
-    return found
+    for one in peers:
+        one.rules.welcomes = one.rules.pongs = True
+    await until(lambda: first.is_over and len(open_links(*peers)) == 1, 20.0)
+    [last] = open_links(*peers)
+    last.assign(after := job("add", a=1))
+    assert result_of(await last.report_of(after)) == 2
 
 
 async def test_an_ended_session_stops_its_handlers_and_another_begins(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobmesh_runner.prefetch import TICK_SECONDS, Prefetch
+from jobmesh_runner.prefetch import AHEAD_SECONDS, TICK_SECONDS, Prefetch
 
 
 def run(prefetch: Prefetch, per_second: float, seconds: float) -> None:
@@ -18,14 +18,14 @@ def run(prefetch: Prefetch, per_second: float, seconds: float) -> None:
 
 def test_long_jobs_are_not_taken_ahead() -> None:
     prefetch = Prefetch(500)
-    run(prefetch, per_second=5, seconds=5)
+    run(prefetch, per_second=0.9 / AHEAD_SECONDS, seconds=5)
     assert prefetch.value == 0
 
 
 def test_short_jobs_are_taken_ahead_as_fast_as_they_are_run() -> None:
     prefetch = Prefetch(500)
     run(prefetch, per_second=1000, seconds=1)
-    assert 75 <= prefetch.value <= 100
+    assert 0.75 <= prefetch.value / (1000 * AHEAD_SECONDS) <= 1
 
 
 def test_it_has_a_limit_and_goes_back_once_nothing_is_run() -> None:
