@@ -36,7 +36,6 @@ class Measure(Protocol):
     """One group of figures."""
 
     name: ClassVar[str]
-    rounds: ClassVar[int | None]
 
     async def round(self, bench: Bench) -> None:
         """Measure once; leaves no job behind."""
@@ -49,7 +48,6 @@ class Rows:
     """PostgreSQL's rows, to know how far its commits are from being the limit."""
 
     name: ClassVar[str] = "postgres"
-    rounds: ClassVar[int | None] = None
 
     def __init__(self) -> None:
         self._inserts: list[float] = []
@@ -71,7 +69,6 @@ class Backlog:
     """A backlog that is submitted in batches while nobody runs jobs, and then drained."""
 
     name: ClassVar[str] = "backlog"
-    rounds: ClassVar[int | None] = None
 
     def __init__(self) -> None:
         self._submits: list[float] = []
@@ -120,7 +117,6 @@ class Singles:
     """Submits one by one, through gateway and dispatcher."""
 
     name: ClassVar[str] = "single"
-    rounds: ClassVar[int | None] = None
 
     def __init__(self) -> None:
         self._submits: list[float] = []
@@ -153,22 +149,23 @@ class Latency:
     """How soon a job starts when the mesh has little to do."""
 
     name: ClassVar[str] = "latency"
-    rounds: ClassVar[int | None] = 1
 
     def __init__(self) -> None:
-        self._found = latency.StartLatencies([], [])
+        self._rounds: list[latency.StartLatencies] = []
 
     async def round(self, bench: Bench) -> None:
         scale = bench.scale
         async with bench.mesh.runner():
             # Connections, caches and plans are warm on a mesh that has run for a second.
             await latency.start_latencies(bench.channel, scale.latency_rate, 1.0)
-            self._found = await latency.start_latencies(
+            found = await latency.start_latencies(
                 bench.channel, scale.latency_rate, scale.latency_seconds
             )
+        self._rounds.append(found)
 
     def figures(self) -> list[Figure]:
-        handler, recorded = self._found.handler, self._found.recorded
+        handler = [found.handler for found in self._rounds]
+        recorded = [found.recorded for found in self._rounds]
         return [
             _milliseconds("start latency p50 (submit → handler)", handler, 50, most=5.0),
             _milliseconds("start latency p99 (submit → handler)", handler, 99),
@@ -178,10 +175,10 @@ class Latency:
 
 
 def _milliseconds(
-    name: str, values: list[float], percent: float, most: float | None = None
+    name: str, rounds: list[list[float]], percent: float, most: float | None = None
 ) -> Figure:
-    value = latency.percentile(values, percent)
-    return Figure(name=name, unit="ms", ours=(value,), most=most)
+    values = tuple(latency.percentile(values, percent) for values in rounds)
+    return Figure(name=name, unit="ms", ours=values, most=most)
 
 
 def memory_figures(peaks: dict[str, int]) -> list[Figure]:

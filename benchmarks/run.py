@@ -11,7 +11,7 @@ import asyncpg
 from benchmarks import measures
 from benchmarks.figures import Figure
 from benchmarks.floors.unary import bare_server
-from benchmarks.measures import Bench, Measure
+from benchmarks.measures import Bench
 from benchmarks.mesh import Mesh, mesh, servers
 from benchmarks.scale import Scale
 from jobmesh.channels import open_channel
@@ -27,16 +27,10 @@ async def run(scale: Scale, only: Collection[str], say: Callable[[str], None]) -
     async with servers() as backends, mesh(backends) as made, _bench(made, scale) as bench:
         for number in range(1, scale.rounds + 1):
             for measure in chosen:
-                await _round(measure, bench, number, say)
+                say(f"round {number} of {scale.rounds}: {measure.name}")
+                await measure.round(bench)
     figures = [figure for measure in chosen for figure in measure.figures()]
     return figures + measures.memory_figures(made.peaks)
-
-
-async def _round(measure: Measure, bench: Bench, number: int, say: Callable[[str], None]) -> None:
-    if measure.rounds is not None and number > measure.rounds:
-        return
-    say(f"round {number} of {measure.rounds or bench.scale.rounds}: {measure.name}")
-    await measure.round(bench)
 
 
 @asynccontextmanager
