@@ -1,6 +1,6 @@
-"""What is done once a decision has committed:
+"""What is done once a decision has committed.
 
-publish what the outbox owes, tell watchers, nudge other dispatchers. None of it can fail.
+Publish what the outbox owes, tell watchers, nudge other dispatchers. None of it can fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One stream of a runner, as the dispatcher sees it:
+"""One stream of a runner, as the dispatcher sees it.
 
-what the runner can take, what it has, and what is on its way to it.
+What the runner can take, what it has, and what is on its way to it.
 """
 
 from __future__ import annotations

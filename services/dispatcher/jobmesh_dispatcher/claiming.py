@@ -1,6 +1,6 @@
-"""Which of the jobs at hand start, on which runner, and why the others do not:
+"""Which of the jobs at hand start, on which runner, and why the others do not.
 
-the decision of a claim, apart from its I/O.
+The decision of a claim, apart from its I/O.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Metrics of what all dispatchers share:
+"""Metrics of what all dispatchers share.
 
-the depth of queues and the outbox. Each dispatcher measures now and then; any one of them will do.
+The depth of queues and the outbox. Each dispatcher measures now and then; any one of them will do.
 """
 
 from __future__ import annotations

@@ -140,9 +140,9 @@ class DispatchLoop:
             self._wake_pulls.clear()
 
     def _next_batch(self) -> list[Pulled]:
-        """Wake-ups to claim now:
+        """Wake-ups to claim now.
 
-        none while no runner has room, unless they have waited for it long enough.
+        None while no runner has room, unless they have waited for it long enough.
         """
         if not self._at_hand:
             return []

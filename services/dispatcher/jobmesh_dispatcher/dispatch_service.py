@@ -158,9 +158,9 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         return pb.SetQueuePausedResponse(queue=change.queue)
 
     async def _follow_up(self, namespace: str, change: QueueChange) -> None:
-        """Release what the change lets go, the first few thousand at once;
+        """Release what the change lets go, the first few thousand at once.
 
-        reconciliation releases the rest.
+        Reconciliation releases the rest.
         """
         self._queues.changed(namespace, change.queue.name)
         if change.ended_holds:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FORGET_SECONDS = 5.0
+UNAWARE_SECONDS = 2.0
 EVENTS_A_MESSAGE = 500
 MAX_GATEWAYS = 1000
 EVENTS = counter("jobmesh_events_published_total", "Events published for gateways.")
@@ -44,6 +45,7 @@ class Events:
         self._broker = broker
         self._gateways: dict[str, tuple[float, int]] = {}
         self._wanted = 0  # one bit a bucket
+        self._listening_since = time.monotonic()
         self._owner = TaskOwner()
         self._subscribed = False
         broker.on_connect(self._subscribe)
@@ -57,14 +59,18 @@ class Events:
 
     def wants(self, job_id: UUID) -> bool:
         """Whether anybody watches jobs like this one."""
-        return bool(self._wanted >> job_id.bytes[15] & 1)
+        return bool(self._wanted >> job_id.bytes[15] & 1) or self._may_be_unaware()
+
+    def _may_be_unaware(self) -> bool:
+        """Whether gateways may not have been heard yet: all is wanted then."""
+        return time.monotonic() - self._listening_since < UNAWARE_SECONDS
 
     def states(self, rows: Iterable[Record], time_column: str = "end_time") -> None:
-        """Tell of committed changes of state;
+        """Tell of committed changes of state.
 
-        rows have job_id, revision, state, reason, attempt and the time.
+        Rows have job_id, revision, state, reason, attempt and the time.
         """
-        if not self._wanted:
+        if not self._wanted and not self._may_be_unaware():
             return
         self.publish([_state_event(row, time_column) for row in rows if self.wants(row["job_id"])])
 

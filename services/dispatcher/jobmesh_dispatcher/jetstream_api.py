@@ -69,9 +69,9 @@ async def created_time(broker: Broker, stream: str) -> datetime | None:
 
 
 async def is_drained(broker: Broker, stream: str, consumer: str) -> bool:
-    """Whether a consumer has delivered all there is, and awaits no acknowledgement;
+    """Whether a consumer has delivered all there is, and awaits no acknowledgement.
 
-    also if there is none. Raises `BackendUnavailable`.
+    Also if there is none. Raises `BackendUnavailable`.
     """
     info = msgspec.json.decode(
         await _request(broker, f"CONSUMER.INFO.{stream}.{consumer}", {}), type=_Config

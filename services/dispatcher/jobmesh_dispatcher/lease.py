@@ -1,6 +1,6 @@
-"""A claimed job as the dispatcher remembers it:
+"""A claimed job as the dispatcher remembers it.
 
-what it needs to record its outcome without asking the database first.
+What it needs to record its outcome without asking the database first.
 """
 
 from __future__ import annotations

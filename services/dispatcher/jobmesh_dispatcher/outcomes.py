@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
 
 
 def decide(report: Report, lease: Lease, state: str, u: float) -> Verdict:
-    """The verdict on a report of a job that is in `state`, RUNNING or CANCELLING;
+    """The verdict on a report of a job that is in `state`, RUNNING or CANCELLING.
 
     `u` is random in [0, 1).
     """

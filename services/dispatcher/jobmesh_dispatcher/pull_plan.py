@@ -34,7 +34,7 @@ class Source:
 
 
 class Pull(NamedTuple):
-    """Ask source number `source` for `batch` messages;
+    """Ask source number `source` for `batch` messages.
 
     `wait` until one comes, or answer at once.
     """

@@ -1,6 +1,6 @@
-"""Repairs that the leader asks for:
+"""Repairs that the leader asks for.
 
-what crashes and a forgetful broker have left over. Cheap when all is well, bounded when it is not.
+What crashes and a forgetful broker have left over. Cheap when all is well, bounded when it is not.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ QUEUES_A_PASS = 100
 
 
 class Reconciler:
-    """One pass of repairs at a time, each of its kinds by itself:
+    """One pass of repairs at a time, each of its kinds by itself.
 
-    a broker that is down does not keep the others back.
+    A broker that is down does not keep the others back.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Reconciler:
         self._undelivered = Undelivered(database, broker, after_commit)
 
     async def run(self, epoch: int, limit: int) -> pb.ReconcileResponse:
-        """Repair;
+        """Repair.
 
-        how much of what. Raises `LeadershipLost`, or `BackendUnavailable` if the database is down.
+        How much of what. Raises `LeadershipLost`, or `BackendUnavailable` if the database is down.
         """
         limit = min(limit or MAX_JOBS, MAX_JOBS)
         async with self._database.transaction() as connection:
@@ -87,9 +87,9 @@ class Reconciler:
         return jobs_of(messages)
 
     async def _release(self, epoch: int) -> int:
-        """Release jobs whose hold has ended:
+        """Release jobs whose hold has ended.
 
-        a crash came between, or there were too many to release at once.
+        A crash came between, or there were too many to release at once.
         """
         released = 0
         for row in (await self._database.fetch(load("releasable_queues")))[:QUEUES_A_PASS]:

@@ -247,9 +247,9 @@ class Reports:
 
 
 def _sequence(lease: Lease) -> int:
-    """Grows over all attempts of a job:
+    """Grows over all attempts of a job.
 
-    an attempt's numbers come after those of the attempts before it.
+    An attempt's numbers come after those of the attempts before it.
     """
     return (lease.attempt << 32) + lease.sequence
 

@@ -13,9 +13,9 @@ RUNNERS = gauge("jobmesh_runners_attached", "Runners attached to this dispatcher
 
 
 class Roster:
-    """Attachments by session;
+    """Attachments by session.
 
-    at most one for each. `changed` is called when there may be more room.
+    At most one for each. `changed` is called when there may be more room.
     """
 
     def __init__(self) -> None:

@@ -180,9 +180,9 @@ class RunnerService(RunnerServiceServicer):
         attachment.send(pb.WorkResponse(report_acks=pb.ReportAcks(acks=acks)))
 
     async def _look_up(self, attachment: Attachment, reports: list[pb.Report]) -> None:
-        """Reports of attempts that are not the runner's any more:
+        """Reports of attempts that are not the runner's any more.
 
-        recorded before, or lost. While one is being recorded it is neither.
+        Recorded before, or lost. While one is being recorded it is neither.
         """
         pending = [r for r in reports if UUID(r.job_id) not in attachment.reporting]
         keys = [(UUID(report.job_id), report.attempt) for report in pending]
@@ -217,9 +217,9 @@ class RunnerService(RunnerServiceServicer):
             log.warning("log lines not kept: %s", error)
 
     async def _checkpoint(self, attachment: Attachment, report: pb.CheckpointReport) -> None:
-        """Answered once it is durable;
+        """Answered once it is durable.
 
-        not at all while it cannot be, so that the runner tries again.
+        Not at all while it cannot be, so that the runner tries again.
         """
         lease = _lease(attachment, report.lease)
         try:

@@ -54,9 +54,9 @@ class Undelivered:
         self._after_commit = after_commit
 
     async def run(self, epoch: int) -> int:
-        """Follow the advisories that wait;
+        """Follow the advisories that wait.
 
-        how many messages were buried. Raises `BackendUnavailable`.
+        How many messages were buried. Raises `BackendUnavailable`.
         """
         try:
             advisories = await self._fetch()

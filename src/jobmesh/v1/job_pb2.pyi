@@ -311,7 +311,7 @@ class Payload(_message.Message):
     """The media type of `data`; empty means `application/json`. At most 200 characters."""
     @_builtins.property
     def json(self) -> _struct_pb2.Value:
-        """A JSON value. Numbers are doubles here: a whole number beyond 2^53 is refused with INVALID_FIELD; send `data` instead."""
+        """A JSON value. Numbers are doubles here: a whole number of 2^53 or more is refused with INVALID_FIELD; send `data` instead."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Cancelling:
+"""Cancelling.
 
-at once where nothing runs, else by asking the handler, durably and for as long as it takes.
+At once where nothing runs, else by asking the handler, durably and for as long as it takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cancelled(NamedTuple):
-    """`row` is the change that was made, if any;
+    """`row` is the change that was made, if any.
 
     `session_id` is whose runner has to stop a handler.
     """

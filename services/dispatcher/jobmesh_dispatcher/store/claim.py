@@ -167,9 +167,9 @@ async def add_slots(connection: Connection, numbers: Counter[QueueName]) -> dict
 async def _release_free(
     connection: Connection, limits: dict[QueueName, QueueLimit], decision: Decision
 ) -> list[OutboxMessage]:
-    """Wake held jobs for room that nobody took:
+    """Wake held jobs for room that nobody took.
 
-    the job that was woken for it may have been cancelled meanwhile.
+    The job that was woken for it may have been cancelled meanwhile.
     """
     taken = Counter((job.namespace, job.queue) for job, _, _ in decision.claims)
     messages: list[OutboxMessage] = []

@@ -1,6 +1,6 @@
-"""What follows from a change of jobs' states, in the same transaction:
+"""What follows from a change of jobs' states, in the same transaction.
 
-messages owed to the broker, slots given back, holds ended.
+Messages owed to the broker, slots given back, holds ended.
 """
 
 from __future__ import annotations

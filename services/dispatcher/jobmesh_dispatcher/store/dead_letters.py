@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def dead_letter(row: Record) -> tuple[str, bytes]:
-    """Subject and body for a job that died;
+    """Subject and body for a job that died.
 
-    the row has its names, `reason`, `attempt`, `error_type` and `end_time`.
+    The row has its names, `reason`, `attempt`, `error_type` and `end_time`.
     """
     letter = DeadLetter(
         job_id=str(row["job_id"]),

@@ -46,7 +46,7 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class Recorded:
-    """`rows` are those of `finish_jobs.sql` and `return_jobs.sql`;
+    """`rows` are those of `finish_jobs.sql` and `return_jobs.sql`.
 
     `settled` names the reports to be answered with "recorded".
     """
@@ -84,9 +84,9 @@ async def record(connection: Connection, reports: Sequence[Ended]) -> Recorded:
 
 
 async def _lock_slots_of(connection: Connection, reports: Sequence[Ended]) -> None:
-    """Slots come before jobs in the order of locks;
+    """Slots come before jobs in the order of locks.
 
-    a queue that got its limit meanwhile comes late, and may cost a repetition.
+    A queue that got its limit meanwhile comes late, and may cost a repetition.
     """
     queues = sorted({(e.lease.namespace, e.lease.queue) for e in reports if e.lease.counted})
     if queues:
@@ -96,9 +96,9 @@ async def _lock_slots_of(connection: Connection, reports: Sequence[Ended]) -> No
 async def _verdicts(
     connection: Connection, reports: Sequence[Ended]
 ) -> tuple[list[Final], Counter[QueueName]]:
-    """The verdict on each report whose lease holds;
+    """The verdict on each report whose lease holds.
 
-    and the slots of the jobs that will run again, which are given back.
+    And the slots of the jobs that will run again, which are given back.
     """
     successes, others = _by_success(reports)
     finals = [Final(e, decide(e.report, e.lease, "RUNNING", 0.0)) for e in successes]

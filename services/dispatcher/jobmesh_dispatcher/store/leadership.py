@@ -1,6 +1,6 @@
-"""Acting for the leader:
+"""Acting for the leader.
 
-each of its acts holds its epoch, so that one that was deposed cannot act any more.
+Each of its acts holds its epoch, so that one that was deposed cannot act any more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Ending holds:
+"""Ending holds.
 
-the jobs that waited longest go first, through the outbox like every job that becomes ready.
+The jobs that waited longest go first, through the outbox like every job that becomes ready.
 """
 
 from __future__ import annotations

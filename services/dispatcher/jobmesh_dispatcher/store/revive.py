@@ -1,6 +1,6 @@
-"""Retrying by hand:
+"""Retrying by hand.
 
-a terminal job is queued again, under the attempts that come after those it had.
+A terminal job is queued again, under the attempts that come after those it had.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ async def end_session(
 async def take_back(
     connection: Connection, session_id: UUID, job_ids: Sequence[UUID] | None, *, crashed: bool
 ) -> TakenBack:
-    """Take jobs back from a session, all of them by default:
+    """Take jobs back from a session, all of them by default.
 
-    requeued, cancelled, or buried if they crashed too often.
+    Requeued, cancelled, or buried if they crashed too often.
     """
     await _lock_counted_queues(connection, session_id)
     jobs = await connection.fetch(load("lock_session_jobs"), session_id, job_ids)
