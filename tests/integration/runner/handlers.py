@@ -210,3 +210,12 @@ async def terminate_me() -> str:
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.sleep(0.3)
     return "finished"
+
+
+@app.task("checkpoint.once")
+async def checkpoint_once(job: JobContext) -> dict[str, Any]:
+    """The first attempt stores one and waits; a later one tells of it."""
+    if job.attempt == 1:
+        await job.checkpoint({"by": job.attempt})
+        await asyncio.Event().wait()
+    return {"attempt": job.attempt, "restored": job.restored}
