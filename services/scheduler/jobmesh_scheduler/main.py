@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobmesh.ids import new_id
-from jobmesh.server import logs, tracing
 from jobmesh.server.grpc_server import GrpcServer
 from jobmesh.server.health_http import HealthHttp
 from jobmesh.server.lifecycle import Part, run_forever
@@ -19,12 +18,7 @@ NAME = "scheduler"
 
 def run(config: SchedulerConfig) -> int:
     """Run until SIGTERM or SIGINT; the exit code."""
-    logs.configure(NAME)
-    tracing.configure(NAME)
-    try:
-        return run_forever(lambda _: parts(config), name=NAME)
-    finally:
-        tracing.shutdown()
+    return run_forever(lambda _: parts(config), name=NAME)
 
 
 def parts(config: SchedulerConfig) -> Sequence[Part]:
@@ -36,6 +30,13 @@ def parts(config: SchedulerConfig) -> Sequence[Part]:
         Watchdog(),
         HealthHttp(config.host, config.http_port, readiness),
         # No calls to finish and no streams to end: clients only ask for its health.
-        GrpcServer(config.host, config.port, (), drain_seconds=0.0, grace_seconds=1.0),
+        GrpcServer(
+            config.host,
+            config.port,
+            (),
+            readiness=readiness,
+            drain_seconds=0.0,
+            grace_seconds=1.0,
+        ),
         leader,
     )
