@@ -17,7 +17,7 @@ from tests.support.mesh import REPOSITORY, DevMesh
 from tests.support.process import clean_environment
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-APPS = ("reports:app", "greetings:app", "mail:app", "examples.hello.app:app")
+APPS = ("reports:app", "greetings:app", "mail:app", "campaign:app", "examples.hello.app:app")
 ADDRESS = "127.0.0.1:7480"
 # Commands that are not run here, and where they are.
 ELSEWHERE = {

@@ -38,8 +38,8 @@ def connect(
         token_file: a file with the caller's token. Reserved: meshes do not ask for one yet.
         namespace: reserved; everything is in ``default``.
         timeout: seconds that a call may take, all its tries together.
-        patience: seconds for which a call or a watch tries again while no gateway answers; as
-            ``timeout`` by default.
+        patience: seconds for which a call tries again while no gateway answers; as ``timeout`` by
+            default. A watch that has begun tries for the longer of the two.
 
     Raises:
         ValueError: on entering, if the address is malformed.

@@ -46,6 +46,7 @@ async def watch_job(
     """
     follower = Follower(after_revision)
     patience = Patience(calls.connection.patience)
+    begun = False
     while True:
         lost: JobmeshError = Unavailable("the mesh ended the watch before the job ended")
         request = job_service_pb2.WatchJobRequest(
@@ -55,7 +56,7 @@ async def watch_job(
         try:
             async with aclosing(stream):
                 async for message in stream:
-                    patience.reset()
+                    patience, begun = _once_begun(calls, patience, begun), True
                     for event in follower.accept(message):
                         yield event
                     if follower.ended or follower.resume:
@@ -66,3 +67,11 @@ async def watch_job(
             return
         follower.resume = False
         await patience.pause(lost)
+
+
+def _once_begun(calls: Calls, patience: Patience, begun: bool) -> Patience:
+    """Also whoever wants to hear at once that no mesh is there wants a watch to survive a rollout."""
+    if begun:
+        patience.reset()
+        return patience
+    return Patience(max(calls.connection.patience, calls.connection.timeout))

@@ -87,14 +87,16 @@ async def test_a_watch_can_begin_after_a_revision(gateway: Gateway, mesh: jobmes
 
 
 async def test_a_watch_gives_up_when_the_mesh_stays_away(gateway: Gateway) -> None:
-    async with jobmesh.connect(gateway.address, patience=0.5) as mesh:
+    async with jobmesh.connect(gateway.address, patience=0.1, timeout=2) as mesh:
         job = await mesh.submit("t")
         events = job.watch()
         assert isinstance(await anext(events), Snapshot)
         gateway.proxy.cut()
+        began = asyncio.get_running_loop().time()
         with pytest.raises(Unavailable, match="cannot reach the mesh"):
             async for _ in events:
                 pass
+        assert asyncio.get_running_loop().time() - began > 0.5
 
 
 async def test_a_job_that_does_not_exist_cannot_be_watched(mesh: jobmesh.Client) -> None:
