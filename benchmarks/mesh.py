@@ -22,6 +22,7 @@ from jobmesh.dev.roster import HOST, Service
 READY_TIMEOUT = 60.0
 PROBE_INTERVAL = 0.02
 SLOTS = "64"
+ROOT = str(Path(__file__).parents[1])
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ def _settings(made: Mesh, service: Service) -> dict[str, str]:
         "JOBMESH_APP": "benchmarks.handlers:app",
         "JOBMESH_RUNNER_ID": "bench",
         "JOBMESH_SLOTS": SLOTS,
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH")))),
     }
 
 
