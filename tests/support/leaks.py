@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.wait import until
@@ -10,13 +12,17 @@ from tests.support.wait import until
 SETTLE = 1.0
 # Started once by the standard library and kept for the life of the process.
 KEPT = ("resource_tracker", "forkserver")
+# Each tells the processes of something that outlives a test, such as a mesh shared by a module.
+shared: list[Callable[[], set[int]]] = []
 
 
 def children() -> set[int]:
-    """Direct child processes of this one."""
+    """Direct child processes of this one, without shared ones."""
     found: set[int] = set()
     for file in Path("/proc/self/task").glob("*/children"):
-        found.update(int(pid) for pid in file.read_text().split())
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found.update(int(pid) for pid in file.read_text().split())
+    found.difference_update(*(pids() for pids in shared))
     return {pid for pid in found if not any(word in command_of(pid) for word in KEPT)}
 
 

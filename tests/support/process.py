@@ -56,13 +56,14 @@ class ServiceProcess:
 
     async def ready(self, timeout: float = 30.0) -> None:
         """Wait until /readyz answers 200; fails at once, with its log, if the process ends."""
-        child = self._running
+        await until(
+            self.serves, timeout, lambda: f"{self._program.name} is ready; {tail(self.log)}"
+        )
 
-        async def serves() -> bool:
-            child.require_running()
-            return await answers_ok(self.http_address, "/readyz")
-
-        await until(serves, timeout, lambda: f"{self._program.name} is ready; {tail(self.log)}")
+    async def serves(self) -> bool:
+        """Whether /readyz answers 200 now; fails, with its log, if the process has ended."""
+        self._running.require_running()
+        return await answers_ok(self.http_address, "/readyz")
 
     async def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""

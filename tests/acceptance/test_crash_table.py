@@ -1,0 +1,224 @@
+"""What a dispatcher's crash leaves behind heals: one test a row of the table in docs/architecture.md."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from asyncpg import Record
+
+from jobmesh.client import JobHandle
+from jobmesh.dev.ports import PortPool
+from jobmesh.ids import new_id
+from tests.acceptance.handlers import note
+from tests.support.fleet import Fleet, own_nats, plain_nats
+from tests.support.servers import TestPostgres
+from tests.support.wait import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DISPATCHER = "dispatcher-1"
+SETTINGS = {
+    "JOBMESH_APP": "tests.acceptance.handlers:app",
+    "JOBMESH_ACK_WAIT_SECONDS": "1",
+    "JOBMESH_MAX_DELIVER": "100",
+}
+JOBS_BY_LABEL = "SELECT * FROM jobmesh.jobs WHERE labels ->> 'test' = $1"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(
+    tmp_path_factory: pytest.TempPathFactory, ports: PortPool, postgres: TestPostgres
+) -> AsyncIterator[Fleet]:
+    await postgres.clone("crash_table")
+    dsn = postgres.dsn("crash_table")
+    async with own_nats(ports) as nats:
+        async with Fleet(tmp_path_factory.mktemp("fleet"), ports, dsn, nats, {}, SETTINGS) as fleet:
+            yield fleet
+    await postgres.drop("crash_table")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fleet(shared: Fleet) -> AsyncIterator[Fleet]:
+    """With a dispatcher, whatever the test before has done to it."""
+    yield shared
+    if not shared[DISPATCHER].running:
+        await shared.restart(DISPATCHER)
+
+
+async def arm(fleet: Fleet, failpoint: str) -> None:
+    """From now on the dispatcher does at that point what was asked for."""
+    await fleet.restart(DISPATCHER, JOBMESH_FAILPOINTS=failpoint)
+
+
+async def heal(fleet: Fleet) -> None:
+    """The dispatcher is killed if it was not, and started as it should be."""
+    await fleet.restart(DISPATCHER, JOBMESH_FAILPOINTS="")
+
+
+async def the_job(fleet: Fleet, label: str) -> Record:
+    """The one job with that label."""
+    rows = await fleet.fetch(JOBS_BY_LABEL, label)
+    assert len(rows) == 1, rows
+    return rows[0]
+
+
+async def ended(fleet: Fleet, label: str) -> Record:
+    """The job, once it has succeeded."""
+
+    async def succeeded() -> Record:
+        row = await the_job(fleet, label)
+        assert row["state"] == "SUCCEEDED", dict(row)
+        return row
+
+    return await until(succeeded, 20, lambda: fleet.trouble(), interval=0.05)
+
+
+def outcomes(row: Record) -> list[str]:
+    return [attempt["outcome"] for attempt in row["attempts"]]
+
+
+async def wakeups(fleet: Fleet) -> int:
+    """Messages in the stream, of all queues."""
+    async with plain_nats(fleet.nats.url) as nats:
+        info = await nats.jetstream().stream_info("JOBMESH_JOBS")
+        return info.state.messages
+
+
+async def test_before_the_commit_of_a_submit_there_is_nothing_and_the_retry_stores_it(
+    fleet: Fleet,
+) -> None:
+    label = new_id()
+    await arm(fleet, "submit.before_commit=kill")
+    async with fleet.client() as mesh:
+        submitting = submit_soon(mesh.with_options(labels={"test": label}).submit(note))
+        await fleet[DISPATCHER].dead()
+        assert await fleet.fetch(JOBS_BY_LABEL, label) == []
+        assert await fleet.value("SELECT count(*) FROM jobmesh.outbox") == 0
+        await heal(fleet)
+        job = await asyncio.wait_for(submitting, 20)
+        row = await ended(fleet, label)
+    assert str(row["job_id"]) == job.id
+
+
+async def test_between_commit_and_publish_the_outbox_has_it_and_the_leader_publishes(
+    fleet: Fleet,
+) -> None:
+    label = new_id()
+    await arm(fleet, "submit.after_commit=kill")
+    async with fleet.client() as mesh:
+        submitting = submit_soon(mesh.with_options(labels={"test": label}).submit(note))
+        await fleet[DISPATCHER].dead()
+        assert (await the_job(fleet, label))["state"] == "QUEUED"
+        assert await fleet.value("SELECT count(*) FROM jobmesh.outbox") == 1
+        assert await wakeups(fleet) == 0
+        await heal(fleet)
+        job = await asyncio.wait_for(submitting, 20)
+    row = await ended(fleet, label)
+    assert str(row["job_id"]) == job.id  # the repeated call found its own
+    assert outcomes(row) == ["SUCCEEDED"]
+    await until(lambda: no_outbox(fleet), 10)
+
+
+async def test_between_pull_and_claim_the_message_comes_again(fleet: Fleet) -> None:
+    label = new_id()
+    await arm(fleet, "claim.before=kill")
+    async with fleet.client() as mesh:
+        await mesh.with_options(labels={"test": label}).submit(note)
+    await fleet[DISPATCHER].dead()
+    row = await the_job(fleet, label)
+    assert (row["state"], row["attempt"]) == ("QUEUED", 0)
+    assert await wakeups(fleet) == 1
+    await heal(fleet)
+    row = await ended(fleet, label)
+    assert (outcomes(row), row["crashes"]) == (["SUCCEEDED"], 0)
+
+
+async def test_between_claim_and_ack_the_message_goes_stale_and_is_dropped(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    label = new_id()
+    await arm(fleet, f"claim.before_ack=wait:{tmp_path / 'never'}")
+    async with fleet.client() as mesh:
+        await mesh.with_options(labels={"test": label}).submit(note)
+    row = await ended(fleet, label)
+    assert await wakeups(fleet) == 1
+    await heal(fleet)
+    await until(lambda: no_wakeups(fleet), 20, lambda: fleet.trouble(), interval=0.1)
+    after = await the_job(fleet, label)
+    assert (after["revision"], outcomes(after)) == (row["revision"], ["SUCCEEDED"])
+
+
+async def test_between_claim_and_send_the_runner_lacks_it_and_its_attach_tells(
+    fleet: Fleet,
+) -> None:
+    label = new_id()
+    await arm(fleet, "claim.before_send=kill")
+    async with fleet.client() as mesh:
+        await mesh.with_options(labels={"test": label}).submit(note)
+    await fleet[DISPATCHER].dead()
+    row = await the_job(fleet, label)
+    assert (row["state"], row["attempt"]) == ("RUNNING", 1)
+    await heal(fleet)
+    row = await ended(fleet, label)
+    assert outcomes(row)[1:] == ["SUCCEEDED"]
+    assert (row["attempt"], row["failures"], row["crashes"]) == (2, 0, 0)
+
+
+async def test_a_claim_whose_commit_was_not_answered_is_found_by_the_slow_cycle(
+    fleet: Fleet,
+) -> None:
+    label = new_id()
+    await arm(fleet, "claim.before_send=error*1")
+    async with fleet.client() as mesh:
+        await mesh.with_options(labels={"test": label}).submit(note)
+    row = await ended(fleet, label)
+    assert fleet[DISPATCHER].running
+    assert outcomes(row)[1:] == ["SUCCEEDED"]
+    assert (row["attempt"], row["failures"], row["crashes"]) == (2, 0, 0)
+
+
+async def test_between_the_commit_of_a_finish_and_its_answer_the_repeated_report_is_answered(
+    fleet: Fleet,
+) -> None:
+    label = new_id()
+    await arm(fleet, "finish.after_commit=kill")
+    ran = await attempts_run(fleet)
+    async with fleet.client() as mesh:
+        await mesh.with_options(labels={"test": label}).submit(note)
+    await fleet[DISPATCHER].dead()
+    row = await the_job(fleet, label)
+    assert (row["state"], outcomes(row)) == ("SUCCEEDED", ["SUCCEEDED"])
+    assert await unanswered(fleet) == 1
+    await heal(fleet)
+    await until(lambda: all_answered(fleet), 20, lambda: fleet.trouble(), interval=0.05)
+    assert (await the_job(fleet, label))["revision"] == row["revision"]
+    assert await attempts_run(fleet) == ran + 1
+    assert "LEASE_LOST" not in fleet["runner-1"].log.read_text()
+
+
+def submit_soon(submitting: object) -> asyncio.Task[JobHandle]:
+    return asyncio.ensure_future(submitting)  # type: ignore[arg-type]
+
+
+async def unanswered(fleet: Fleet) -> float:
+    return await fleet["runner-1"].metric("jobmesh_runner_unanswered_reports")
+
+
+async def all_answered(fleet: Fleet) -> bool:
+    return await unanswered(fleet) == 0
+
+
+async def attempts_run(fleet: Fleet) -> float:
+    return await fleet["runner-1"].metric("jobmesh_runner_attempts_total", type="note")
+
+
+async def no_wakeups(fleet: Fleet) -> bool:
+    return await wakeups(fleet) == 0
+
+
+async def no_outbox(fleet: Fleet) -> bool:
+    return bool(await fleet.value("SELECT count(*) = 0 FROM jobmesh.outbox"))

@@ -1,0 +1,36 @@
+"""Reads what a service tells about itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from prometheus_client.parser import text_string_to_metric_families
+
+TIMEOUT = 5.0
+
+
+async def metrics(address: str) -> str:
+    """The metrics served at `host:port`, in Prometheus's text format."""
+    host, _, port = address.rpartition(":")
+    async with asyncio.timeout(TIMEOUT):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            writer.write(f"GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+            answer = await reader.read()
+        finally:
+            writer.close()
+            await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.split()[1] == b"200", head
+    return body.decode()
+
+
+def total(text: str, name: str, labels: Mapping[str, str]) -> float:
+    """The sum of the series of that name that have these labels."""
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
