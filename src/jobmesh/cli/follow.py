@@ -12,6 +12,7 @@ import click
 from jobmesh.cli import exits, interrupt
 from jobmesh.cli.connection import mesh_options, wants_json
 from jobmesh.client import Ended, Event, JobHandle, JobInfo, Logged, State, StateChanged
+from jobmesh.errors import JobmeshError
 from jobmesh.states import TERMINAL
 
 EXIT_CODES = {
@@ -35,7 +36,7 @@ class View(Protocol):
 async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False) -> int:
     """Show what happens to the job until it ends; the exit code."""
     interrupt.say_on_interrupt(
-        f"stopped watching; the job goes on. To go on: jobmesh watch {job.id}{mesh_options()}"
+        f"stopped watching; the job goes on. To see more: jobmesh watch {job.id}{mesh_options()}"
     )
     with choose_view() as view:
         lines = asyncio.create_task(_show_log(job, view)) if logs else None
@@ -69,9 +70,12 @@ async def _show_events(
 
 async def _show_log(job: JobHandle, view: View) -> None:
     # Not the watch's own lines, which begin with the watch: these begin with the job.
-    async with aclosing(job.logs(follow=True)) as lines:
-        async for line in lines:
-            view.show(Logged(line))
+    try:
+        async with aclosing(job.logs(follow=True)) as lines:
+            async for line in lines:
+                view.show(Logged(line))
+    except JobmeshError as error:  # how the job ends is told all the same
+        click.echo(f"jobmesh: the log cannot be read on: {error}", err=True)
 
 
 def _is_terminal(event: Event) -> bool:

@@ -70,7 +70,7 @@ async def watch_job(
 
 
 def _once_begun(calls: Calls, patience: Patience, begun: bool) -> Patience:
-    """Also whoever wants to hear at once that no mesh is there wants a watch to survive a rollout."""
+    # Also whoever wants to hear at once that no mesh is there wants a watch to survive a rollout.
     if begun:
         patience.reset()
         return patience
