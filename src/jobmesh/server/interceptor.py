@@ -17,11 +17,13 @@ from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from jobmesh.errors import (
     DETAILS_KEY,
     DeadlineExceeded,
     Internal,
+    InvalidField,
     JobmeshError,
     Unavailable,
     from_rpc_error,
@@ -81,17 +83,44 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         metrics = MethodMetrics(method, self._active)
         serializers = handler.request_deserializer, handler.response_serializer
         deadline = self._deadlines.get(method, self._default_deadline)
+        readable = _reading(handler.request_deserializer), handler.response_serializer
         if handler.unary_unary:
             behavior = _unary(handler.unary_unary, metrics, deadline)
-            return grpc.unary_unary_rpc_method_handler(behavior, *serializers)
+            return grpc.unary_unary_rpc_method_handler(behavior, *readable)
         if handler.stream_unary:
             behavior = _unary(handler.stream_unary, metrics, None)
             return grpc.stream_unary_rpc_method_handler(behavior, *serializers)
         if handler.unary_stream:
             behavior = _stream(handler.unary_stream, metrics)
-            return grpc.unary_stream_rpc_method_handler(behavior, *serializers)
+            return grpc.unary_stream_rpc_method_handler(behavior, *readable)
         behavior = _stream(handler.stream_stream, metrics)
         return grpc.stream_stream_rpc_method_handler(behavior, *serializers)
+
+
+class _Unreadable:
+    """Stands for a request that is not what its method takes, until the call can be refused."""
+
+    def __init__(self, why: DecodeError) -> None:
+        self.error = InvalidField("request", str(why))
+
+
+def _reading(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    """Left to gRPC, bytes that cannot be read would be answered as UNKNOWN, without details."""
+    if deserialize is None:
+        return None
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return _Unreadable(error)
+
+    return read
+
+
+def _require_readable(request: Any) -> None:
+    if isinstance(request, _Unreadable):
+        raise request.error
 
 
 def _unary(behavior: Handler, metrics: MethodMetrics, deadline: float | None) -> Handler:
@@ -100,6 +129,7 @@ def _unary(behavior: Handler, metrics: MethodMetrics, deadline: float | None) ->
         code = "OK"
         metrics.begin()
         try:
+            _require_readable(request)
             if deadline is None or context.time_remaining() is not None:
                 return await behavior(request, context)
             return await _limited(behavior, request, context, deadline)
@@ -136,6 +166,7 @@ def _stream(behavior: Handler, metrics: MethodMetrics) -> Handler:
         code = "OK"
         metrics.begin()
         try:
+            _require_readable(request)
             # Closed here and now, so that the handler's `finally` does not wait for a collector.
             async with aclosing(behavior(request, context)) as responses:
                 async for response in responses:
