@@ -1,4 +1,4 @@
-"""What a dispatcher's crash leaves behind heals: one test a row of the table in docs/architecture.md."""
+"""What a dispatcher's crash leaves behind heals: one test a row of its table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 import pytest_asyncio
 from asyncpg import Record
 
-from jobmesh.client import JobHandle
 from jobmesh.dev.ports import PortPool
 from jobmesh.ids import new_id
 from tests.acceptance.handlers import note
-from tests.support.fleet import Fleet, own_nats, plain_nats
+from tests.support.fleet import Fleet, new_fleet, plain_nats
 from tests.support.servers import TestPostgres
 from tests.support.wait import until
 
@@ -33,12 +32,9 @@ JOBS_BY_LABEL = "SELECT * FROM jobmesh.jobs WHERE labels ->> 'test' = $1"
 async def shared(
     tmp_path_factory: pytest.TempPathFactory, ports: PortPool, postgres: TestPostgres
 ) -> AsyncIterator[Fleet]:
-    await postgres.clone("crash_table")
-    dsn = postgres.dsn("crash_table")
-    async with own_nats(ports) as nats:
-        async with Fleet(tmp_path_factory.mktemp("fleet"), ports, dsn, nats, {}, SETTINGS) as fleet:
-            yield fleet
-    await postgres.drop("crash_table")
+    directory = tmp_path_factory.mktemp("fleet")
+    async with new_fleet(postgres, ports, directory, {}, SETTINGS, Fleet) as fleet, fleet:
+        yield fleet
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -74,7 +70,7 @@ async def ended(fleet: Fleet, label: str) -> Record:
         assert row["state"] == "SUCCEEDED", dict(row)
         return row
 
-    return await until(succeeded, 20, lambda: fleet.trouble(), interval=0.05)
+    return await until(succeeded, 20, fleet.trouble, interval=0.05)
 
 
 def outcomes(row: Record) -> list[str]:
@@ -94,7 +90,7 @@ async def test_before_the_commit_of_a_submit_there_is_nothing_and_the_retry_stor
     label = new_id()
     await arm(fleet, "submit.before_commit=kill")
     async with fleet.client() as mesh:
-        submitting = submit_soon(mesh.with_options(labels={"test": label}).submit(note))
+        submitting = asyncio.create_task(mesh.with_options(labels={"test": label}).submit(note))
         await fleet[DISPATCHER].dead()
         assert await fleet.fetch(JOBS_BY_LABEL, label) == []
         assert await fleet.value("SELECT count(*) FROM jobmesh.outbox") == 0
@@ -110,7 +106,7 @@ async def test_between_commit_and_publish_the_outbox_has_it_and_the_leader_publi
     label = new_id()
     await arm(fleet, "submit.after_commit=kill")
     async with fleet.client() as mesh:
-        submitting = submit_soon(mesh.with_options(labels={"test": label}).submit(note))
+        submitting = asyncio.create_task(mesh.with_options(labels={"test": label}).submit(note))
         await fleet[DISPATCHER].dead()
         assert (await the_job(fleet, label))["state"] == "QUEUED"
         assert await fleet.value("SELECT count(*) FROM jobmesh.outbox") == 1
@@ -147,7 +143,7 @@ async def test_between_claim_and_ack_the_message_goes_stale_and_is_dropped(
     row = await ended(fleet, label)
     assert await wakeups(fleet) == 1
     await heal(fleet)
-    await until(lambda: no_wakeups(fleet), 20, lambda: fleet.trouble(), interval=0.1)
+    await until(lambda: no_wakeups(fleet), 20, fleet.trouble, interval=0.1)
     after = await the_job(fleet, label)
     assert (after["revision"], outcomes(after)) == (row["revision"], ["SUCCEEDED"])
 
@@ -194,14 +190,10 @@ async def test_between_the_commit_of_a_finish_and_its_answer_the_repeated_report
     assert (row["state"], outcomes(row)) == ("SUCCEEDED", ["SUCCEEDED"])
     assert await unanswered(fleet) == 1
     await heal(fleet)
-    await until(lambda: all_answered(fleet), 20, lambda: fleet.trouble(), interval=0.05)
+    await until(lambda: all_answered(fleet), 20, fleet.trouble, interval=0.05)
     assert (await the_job(fleet, label))["revision"] == row["revision"]
     assert await attempts_run(fleet) == ran + 1
     assert "LEASE_LOST" not in fleet["runner-1"].log.read_text()
-
-
-def submit_soon(submitting: object) -> asyncio.Task[JobHandle]:
-    return asyncio.ensure_future(submitting)  # type: ignore[arg-type]
 
 
 async def unanswered(fleet: Fleet) -> float:

@@ -17,7 +17,7 @@ from nats.errors import TimeoutError as NoMessage
 from jobmesh.client import JobHandle
 from jobmesh.dev.ports import PortPool
 from tests.acceptance.handlers import note
-from tests.support.fleet import Fleet, own_nats, plain_nats
+from tests.support.fleet import Fleet, new_fleet, plain_nats
 from tests.support.servers import TestPostgres
 from tests.support.wait import until
 
@@ -39,17 +39,14 @@ SETTINGS = {
 async def fleet(
     tmp_path_factory: pytest.TempPathFactory, ports: PortPool, postgres: TestPostgres
 ) -> AsyncIterator[Fleet]:
-    await postgres.clone("dead_letters")
-    dsn = postgres.dsn("dead_letters")
-    async with own_nats(ports) as nats:
-        async with Fleet(tmp_path_factory.mktemp("fleet"), ports, dsn, nats, {}, SETTINGS) as fleet:
-            yield fleet
-    await postgres.drop("dead_letters")
+    directory = tmp_path_factory.mktemp("fleet")
+    async with new_fleet(postgres, ports, directory, {}, SETTINGS, Fleet) as fleet, fleet:
+        yield fleet
 
 
 async def letters(fleet: Fleet) -> list[dict[str, Any]]:
     """All entries of the stream, oldest first, as any program reads them."""
-    found = []
+    found: list[dict[str, Any]] = []
     async with plain_nats(fleet.nats.url) as nats:
         jetstream = nats.jetstream()
         held = (await jetstream.stream_info("JOBMESH_DEAD")).state.messages
@@ -117,7 +114,7 @@ async def test_a_job_that_kills_its_claimers_for_ever_is_dead(fleet: Fleet, tmp_
     async with fleet.client() as mesh:
         job = await mesh.submit(note)
         for deaths in range(1, MAX_CRASHES + 2):
-            await until(lambda: pulled_and_noted(fleet), 20, lambda: fleet.trouble())
+            await until(lambda: pulled_and_noted(fleet), 20, fleet.trouble)
             await fleet[DISPATCHER].kill()
             crashes = await fleet.value(
                 "SELECT crashes FROM jobmesh.jobs WHERE job_id = $1", UUID(job.id)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import os
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -27,7 +28,7 @@ from jobmesh.dev.postgres import EmbeddedPostgres, PostgresConfig
 from jobmesh_dispatcher.migrate import migrate
 from tests.support import leaks, scrape
 from tests.support.process import ServiceProcess
-from tests.support.servers import new_nats
+from tests.support.servers import TestPostgres, new_nats
 from tests.support.wait import until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -35,6 +36,9 @@ SERVICES = ("dispatcher", "scheduler", "gateway", "runner")
 SQL_TIMEOUT = 10.0
 READY_TIMEOUT = 60.0
 LINES_SHOWN = 12
+
+_numbers = itertools.count(1)
+F = TypeVar("F", bound="Fleet")
 
 
 class Member(ServiceProcess):
@@ -82,7 +86,12 @@ class Member(ServiceProcess):
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of its series of that name that have these labels; 0 if there is none."""
-        return scrape.total(await scrape.metrics(self.http_address), name, labels)
+        found = await self.metrics(name)
+        return sum(value for own, value in found if labels.items() <= own.items())
+
+    async def metrics(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """Its series of that name: labels and value."""
+        return scrape.series(await scrape.metrics(self.http_address), name)
 
 
 class Fleet:
@@ -191,6 +200,28 @@ class Fleet:
         members = [member for member in self.members.values() if member.running]
         await asyncio.gather(*(member.kill() for member in members))
         leaks.shared.remove(self.pids)
+
+
+@asynccontextmanager
+async def new_fleet(
+    postgres: TestPostgres,
+    ports: PortPool,
+    directory: Path,
+    counts: Mapping[str, int],
+    settings: Mapping[str, str],
+    kind: type[F],
+) -> AsyncIterator[F]:
+    """A fleet with a database and a NATS of its own, to be started by `async with fleet`.
+
+    :param counts: how many of which service; one each by default.
+    """
+    name = f"fleet_{next(_numbers)}"
+    await postgres.clone(name)
+    try:
+        async with own_nats(ports) as server:
+            yield kind(directory, ports, postgres.dsn(name), server, counts, settings)
+    finally:
+        await postgres.drop(name)
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -26,11 +25,11 @@ async def metrics(address: str) -> str:
     return body.decode()
 
 
-def total(text: str, name: str, labels: Mapping[str, str]) -> float:
-    """The sum of the series of that name that have these labels."""
-    return sum(
-        sample.value
+def series(text: str, name: str) -> list[tuple[dict[str, str], float]]:
+    """The series of that name: labels and value."""
+    return [
+        (dict(sample.labels), sample.value)
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.name == name and labels.items() <= sample.labels.items()
-    )
+        if sample.name == name
+    ]
