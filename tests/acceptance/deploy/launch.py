@@ -123,7 +123,6 @@ def envoy(launches: list[Launch], port: int, admin_port: int, directory: Path) -
     ]
     file = directory / "envoy.yaml"
     file.write_text(yaml.safe_dump(config))
-    # Its shared memory is named after the base id.
-    options = {"--config-path": str(file), "--log-level": "warning", "--base-id": str(port)}
-    command = (ENVOY, *chain.from_iterable(options.items()), "--concurrency", "1")
+    options = {"--config-path": str(file), "--log-level": "warning", "--concurrency": "1"}
+    command = (ENVOY, *chain.from_iterable(options.items()), "--disable-hot-restart")
     return ServiceProcess("envoy", {}, directory / "envoy.log", command)

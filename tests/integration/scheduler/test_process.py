@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import asyncpg
@@ -37,6 +38,16 @@ async def leader(dsn: str) -> tuple[int, str | None]:
     return row["epoch"], row["holder"]
 
 
+async def metrics(address: str) -> list[str]:
+    host, _, port = address.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+    body = await asyncio.wait_for(reader.read(), ROOM)
+    writer.close()
+    await writer.wait_closed()
+    return body.decode().splitlines()
+
+
 async def test_it_leads_without_dispatchers_and_gives_up_at_the_end(
     database: str, ports: PortPool, tmp_path: Path
 ) -> None:
@@ -47,6 +58,9 @@ async def test_it_leads_without_dispatchers_and_gives_up_at_the_end(
             return (await leader(database))[1] is not None
 
         await until(led, ROOM, process.log.read_text)
+        shown = await metrics(process.http_address)
+        assert "jobmesh_scheduler_leader 1.0" in shown
+        assert "jobmesh_scheduler_epoch 1.0" in shown
         assert await process.terminate() == 0
     assert await leader(database) == (1, None)
 
