@@ -71,6 +71,10 @@ class Member(ServiceProcess):
         """Settings for all its lives from now on."""
         self._environment |= settings
 
+    def setting(self, name: str) -> str:
+        """What it was given."""
+        return self._environment[name]
+
     async def start(self, **once: str) -> None:
         """Start it; `once` are settings for this life only. Not ready yet."""
         program = dataclasses.replace(self._program, environment=self._environment | once)
