@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobmesh import App, JobContext, Retry, SyncJobContext
+from jobmesh import App, JobContext, Retry, SyncJobContext, Task
+
+AnyTask = Task[..., Any]
 
 app = App()
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REPEAT_SECONDS = 1.0
-CANCEL_GRACE_SECONDS = 30
 ENDED = counter(
     "jobmesh_sessions_ended_total", "Sessions ended by this dispatcher, by reason.", ["reason"]
 )
@@ -197,8 +196,8 @@ def _cancel(attachment: Attachment, row: Record) -> None:
     lease = attachment.lease_of(row["job_id"], row["attempt"])
     if lease is None:
         return
+    # No grace: nobody asked for one, and so the runner's own setting counts.
     cancellation = pb.Cancellation(
         lease=pb.Lease(job_id=str(lease.job_id), attempt=lease.attempt), reason=row["cancel_reason"]
     )
-    cancellation.grace.FromSeconds(CANCEL_GRACE_SECONDS)
     attachment.send(pb.WorkResponse(cancellations=pb.Cancellations(cancellations=[cancellation])))
