@@ -21,6 +21,7 @@ from jobmesh_dispatcher.store.claim import Claimed, claim
 from jobmesh_dispatcher.store.finish import Ended, Recorded, record
 from jobmesh_dispatcher.store.submit import Call, Outcome, Stored, store_calls
 from jobmesh_dispatcher.submission import Submission
+from tests.support.wait import until
 
 NAMESPACE = "default"
 QUEUE = "default"
@@ -154,6 +155,19 @@ async def job(database: Database, job_id: UUID) -> Record:
     )
     assert len(rows) == 1, f"{len(rows)} rows of job {job_id}"
     return rows[0]
+
+
+async def blocked(database: Database) -> None:
+    """Return once somebody waits for a lock."""
+
+    async def waits() -> bool:
+        rows = await database.fetch(
+            """SELECT 1 FROM pg_stat_activity
+               WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+        )
+        return bool(rows)
+
+    await until(waits, timeout=5, describe="somebody waits for a lock")
 
 
 async def awake(database: Database) -> set[UUID]:
