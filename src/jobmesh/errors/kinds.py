@@ -292,9 +292,7 @@ class SessionEnded(JobmeshError):
     default_reason = "SESSION_ENDED"
 
     def __init__(self, session_id: str) -> None:
-        super().__init__(
-            f"the session {session_id} was ended", metadata={"session_id": session_id}
-        )
+        super().__init__(f"the session {session_id} was ended", metadata={"session_id": session_id})
 
 
 class LeadershipLost(JobmeshError):
@@ -304,9 +302,7 @@ class LeadershipLost(JobmeshError):
     default_reason = "LEADERSHIP_LOST"
 
     def __init__(self, epoch: int) -> None:
-        super().__init__(
-            f"epoch {epoch} is no longer the latest", metadata={"epoch": str(epoch)}
-        )
+        super().__init__(f"epoch {epoch} is no longer the latest", metadata={"epoch": str(epoch)})
 
 
 class Unavailable(JobmeshError):
