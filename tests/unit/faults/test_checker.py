@@ -23,9 +23,8 @@ FAILED_ONCE = ["QUEUED", "RUNNING", "RETRYING", "QUEUED", "RUNNING", "SUCCEEDED"
 
 
 def operation(kind: str, **fields: Any) -> Operation:
-    return Operation(
-        0, kind, 0.0, **{"ended": 1.0, "outcome": Outcome.OK, "job_ids": ("j",)} | fields
-    )
+    given: dict[str, Any] = {"ended": 1.0, "outcome": Outcome.OK, "job_ids": ("j",)}
+    return Operation(0, kind, 0.0, **given | fields)
 
 
 def found(job: Job, runs: Sequence[Run] = (), *operations: Operation) -> set[str]:
@@ -229,10 +228,14 @@ async def test_an_error_is_a_refusal_only_if_it_is_definite(
     error: JobmeshError, outcome: Outcome
 ) -> None:
     history = History()
-    async with history.operation("submit"):
-        raise error
+    await refused_submit(history, error)
     async with history.operation("submit") as fine:
         pass
     assert [each.outcome for each in history.operations] == [outcome, Outcome.OK]
     assert fine.number == 1
     assert history.counts() == {("submit", outcome.value): 1, ("submit", "ok"): 1}
+
+
+async def refused_submit(history: History, error: JobmeshError) -> None:
+    async with history.operation("submit"):
+        raise error
