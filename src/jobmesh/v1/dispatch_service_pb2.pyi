@@ -805,6 +805,54 @@ class PromoteJobsResponse(_message.Message):
 Global___PromoteJobsResponse: _TypeAlias = PromoteJobsResponse  # noqa: Y015
 
 @_typing.final
+class ExpireJobsRequest(_message.Message):
+    """Asks for expired jobs to be cancelled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """The leader's epoch."""
+    limit: _builtins.int
+    """How many at the most."""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpireJobsRequest: _TypeAlias = ExpireJobsRequest  # noqa: Y015
+
+@_typing.final
+class ExpireJobsResponse(_message.Message):
+    """What was cancelled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    expired: _builtins.int
+    """How many."""
+    def __init__(
+        self,
+        *,
+        expired: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expired", b"expired"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpireJobsResponse: _TypeAlias = ExpireJobsResponse  # noqa: Y015
+
+@_typing.final
 class ReadSessionsRequest(_message.Message):
     """Asks for the sessions."""
 

@@ -96,6 +96,11 @@ class DispatchServiceStub:
                 request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsRequest.SerializeToString,
                 response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsResponse.FromString,
                 _registered_method=True)
+        self.ExpireJobs = channel.unary_unary(
+                '/jobmesh.v1.DispatchService/ExpireJobs',
+                request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.ExpireJobsRequest.SerializeToString,
+                response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.ExpireJobsResponse.FromString,
+                _registered_method=True)
         self.ReadSessions = channel.unary_unary(
                 '/jobmesh.v1.DispatchService/ReadSessions',
                 request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.ReadSessionsRequest.SerializeToString,
@@ -207,6 +212,13 @@ class DispatchServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExpireJobs(self, request, context):
+        """Leader: cancels jobs that wait past their deadline, or have expired.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadSessions(self, request, context):
         """Leader: reads the renewal counters of all live sessions.
         """
@@ -297,6 +309,11 @@ def add_DispatchServiceServicer_to_server(servicer, server):
                     servicer.PromoteJobs,
                     request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsRequest.FromString,
                     response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsResponse.SerializeToString,
+            ),
+            'ExpireJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExpireJobs,
+                    request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.ExpireJobsRequest.FromString,
+                    response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.ExpireJobsResponse.SerializeToString,
             ),
             'ReadSessions': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadSessions,
@@ -645,6 +662,33 @@ class DispatchService:
             '/jobmesh.v1.DispatchService/PromoteJobs',
             jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsRequest.SerializeToString,
             jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExpireJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jobmesh.v1.DispatchService/ExpireJobs',
+            jobmesh_dot_v1_dot_dispatch__service__pb2.ExpireJobsRequest.SerializeToString,
+            jobmesh_dot_v1_dot_dispatch__service__pb2.ExpireJobsResponse.FromString,
             options,
             channel_credentials,
             insecure,

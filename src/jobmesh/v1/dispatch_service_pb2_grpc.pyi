@@ -59,6 +59,8 @@ class DispatchServiceStub:
     """Says who the dispatcher is, and what it is attached to."""
     PromoteJobs: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.PromoteJobsRequest, _dispatch_service_pb2.PromoteJobsResponse]
     """Leader: queues jobs whose time has come."""
+    ExpireJobs: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.ExpireJobsRequest, _dispatch_service_pb2.ExpireJobsResponse]
+    """Leader: cancels jobs that wait past their deadline, or have expired."""
     ReadSessions: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.ReadSessionsRequest, _dispatch_service_pb2.ReadSessionsResponse]
     """Leader: reads the renewal counters of all live sessions."""
     ExpireSession: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.ExpireSessionRequest, _dispatch_service_pb2.ExpireSessionResponse]
@@ -99,6 +101,8 @@ class DispatchServiceAsyncStub(DispatchServiceStub):
     """Says who the dispatcher is, and what it is attached to."""
     PromoteJobs: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.PromoteJobsRequest, _dispatch_service_pb2.PromoteJobsResponse]  # type: ignore[assignment]
     """Leader: queues jobs whose time has come."""
+    ExpireJobs: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.ExpireJobsRequest, _dispatch_service_pb2.ExpireJobsResponse]  # type: ignore[assignment]
+    """Leader: cancels jobs that wait past their deadline, or have expired."""
     ReadSessions: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.ReadSessionsRequest, _dispatch_service_pb2.ReadSessionsResponse]  # type: ignore[assignment]
     """Leader: reads the renewal counters of all live sessions."""
     ExpireSession: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.ExpireSessionRequest, _dispatch_service_pb2.ExpireSessionResponse]  # type: ignore[assignment]
@@ -208,6 +212,14 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_dispatch_service_pb2.PromoteJobsResponse, _abc.Awaitable[_dispatch_service_pb2.PromoteJobsResponse]]:
         """Leader: queues jobs whose time has come."""
+
+    @_abc_1.abstractmethod
+    def ExpireJobs(
+        self,
+        request: _dispatch_service_pb2.ExpireJobsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dispatch_service_pb2.ExpireJobsResponse, _abc.Awaitable[_dispatch_service_pb2.ExpireJobsResponse]]:
+        """Leader: cancels jobs that wait past their deadline, or have expired."""
 
     @_abc_1.abstractmethod
     def ReadSessions(

@@ -85,11 +85,11 @@ class _JobReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobReason.V
     JOB_REASON_NON_RETRYABLE: _JobReason.ValueType  # 3
     """The handler raised an error that no retry can mend."""
     JOB_REASON_CRASHED: _JobReason.ValueType  # 4
-    """The runner that had it was lost."""
+    """The runner that had it was lost, or the process that it was run in as a suspect."""
     JOB_REASON_TIMED_OUT: _JobReason.ValueType  # 5
-    """An attempt ran longer than its timeout."""
+    """An attempt ran longer than its timeout, or at the job's deadline, or was silent for too long."""
     JOB_REASON_EXPIRED: _JobReason.ValueType  # 6
-    """It did not start before it expired."""
+    """It did not start before it expired, or waited at its deadline."""
     JOB_REASON_CANCELLED: _JobReason.ValueType  # 7
     """A caller cancelled it."""
     JOB_REASON_MAX_DELIVER: _JobReason.ValueType  # 8
@@ -113,11 +113,11 @@ JOB_REASON_FAILED: JobReason.ValueType  # 2
 JOB_REASON_NON_RETRYABLE: JobReason.ValueType  # 3
 """The handler raised an error that no retry can mend."""
 JOB_REASON_CRASHED: JobReason.ValueType  # 4
-"""The runner that had it was lost."""
+"""The runner that had it was lost, or the process that it was run in as a suspect."""
 JOB_REASON_TIMED_OUT: JobReason.ValueType  # 5
-"""An attempt ran longer than its timeout."""
+"""An attempt ran longer than its timeout, or at the job's deadline, or was silent for too long."""
 JOB_REASON_EXPIRED: JobReason.ValueType  # 6
-"""It did not start before it expired."""
+"""It did not start before it expired, or waited at its deadline."""
 JOB_REASON_CANCELLED: JobReason.ValueType  # 7
 """A caller cancelled it."""
 JOB_REASON_MAX_DELIVER: JobReason.ValueType  # 8
@@ -231,7 +231,7 @@ class _AttemptOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Attemp
     ATTEMPT_OUTCOME_FAILED: _AttemptOutcome.ValueType  # 2
     """The handler raised."""
     ATTEMPT_OUTCOME_TIMED_OUT: _AttemptOutcome.ValueType  # 3
-    """It ran longer than its timeout."""
+    """It ran longer than its timeout or at the job's deadline, or was silent for too long."""
     ATTEMPT_OUTCOME_CANCELLED: _AttemptOutcome.ValueType  # 4
     """It stopped because the job was cancelled."""
     ATTEMPT_OUTCOME_SNOOZED: _AttemptOutcome.ValueType  # 5
@@ -251,7 +251,7 @@ ATTEMPT_OUTCOME_SUCCEEDED: AttemptOutcome.ValueType  # 1
 ATTEMPT_OUTCOME_FAILED: AttemptOutcome.ValueType  # 2
 """The handler raised."""
 ATTEMPT_OUTCOME_TIMED_OUT: AttemptOutcome.ValueType  # 3
-"""It ran longer than its timeout."""
+"""It ran longer than its timeout or at the job's deadline, or was silent for too long."""
 ATTEMPT_OUTCOME_CANCELLED: AttemptOutcome.ValueType  # 4
 """It stopped because the job was cancelled."""
 ATTEMPT_OUTCOME_SNOOZED: AttemptOutcome.ValueType  # 5
@@ -467,11 +467,15 @@ class JobSpec(_message.Message):
 
     @_builtins.property
     def heartbeat_timeout(self) -> _duration_pb2.Duration:
-        """The longest silence of a handler that must report. 1 s–366 days; none by default."""
+        """The longest silence of a handler that must report: progress, a checkpoint, a step, a line of log, or a heartbeat. 1 s–366 days;
+        none by default.
+        """
 
     @_builtins.property
     def deadline(self) -> _timestamp_pb2.Timestamp:
-        """When the whole job must have ended. Years 1–9999; none by default."""
+        """When the whole job must have ended: what waits then is CANCELLED (EXPIRED), what runs is stopped and DEAD (TIMED_OUT), and nothing
+        is retried beyond it. Years 1–9999; none by default.
+        """
 
     @_builtins.property
     def run_at(self) -> _timestamp_pb2.Timestamp:
@@ -483,7 +487,9 @@ class JobSpec(_message.Message):
 
     @_builtins.property
     def expires_after(self) -> _duration_pb2.Duration:
-        """Expires if it has not started so long after it became ready. 1 s–366 days; never by default."""
+        """Expires if it has not started so long after it became ready, which a job with a start time does then: it is CANCELLED (EXPIRED).
+        What has started once does not expire. 1 s–366 days; never by default.
+        """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:

@@ -34,6 +34,8 @@ class _ReportStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReportSt
     """Recorded, now or before."""
     REPORT_STATUS_LEASE_LOST: _ReportStatus.ValueType  # 2
     """The lease is lost; nothing was written."""
+    REPORT_STATUS_REFUSED: _ReportStatus.ValueType  # 3
+    """It is over a limit; nothing was written, and would not be the next time."""
 
 class ReportStatus(_ReportStatus, metaclass=_ReportStatusEnumTypeWrapper):
     """What became of a report."""
@@ -44,6 +46,8 @@ REPORT_STATUS_RECORDED: ReportStatus.ValueType  # 1
 """Recorded, now or before."""
 REPORT_STATUS_LEASE_LOST: ReportStatus.ValueType  # 2
 """The lease is lost; nothing was written."""
+REPORT_STATUS_REFUSED: ReportStatus.ValueType  # 3
+"""It is over a limit; nothing was written, and would not be the next time."""
 Global___ReportStatus: _TypeAlias = ReportStatus  # noqa: Y015
 
 @_typing.final
@@ -87,6 +91,7 @@ class WorkRequest(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     BYE_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """Opens the attachment."""
@@ -123,6 +128,10 @@ class WorkRequest(_message.Message):
     def bye(self) -> Global___Bye:
         """The session ends cleanly: whatever it still has goes back to the queue."""
 
+    @_builtins.property
+    def step(self) -> Global___StepReport:
+        """A handler asks for the result of a step, or brings it."""
+
     def __init__(
         self,
         *,
@@ -135,12 +144,13 @@ class WorkRequest(_message.Message):
         checkpoint: Global___CheckpointReport | None = ...,
         capacity: Global___Capacity | None = ...,
         bye: Global___Bye | None = ...,
+        step: Global___StepReport | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bye", b"bye", "capacity", b"capacity", "checkpoint", b"checkpoint", "hello", b"hello", "logs", b"logs", "message", b"message", "ping", b"ping", "progress", b"progress", "reports", b"reports", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bye", b"bye", "capacity", b"capacity", "checkpoint", b"checkpoint", "hello", b"hello", "logs", b"logs", "message", b"message", "ping", b"ping", "progress", b"progress", "reports", b"reports", "started", b"started", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bye", b"bye", "capacity", b"capacity", "checkpoint", b"checkpoint", "hello", b"hello", "logs", b"logs", "message", b"message", "ping", b"ping", "progress", b"progress", "reports", b"reports", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bye", b"bye", "capacity", b"capacity", "checkpoint", b"checkpoint", "hello", b"hello", "logs", b"logs", "message", b"message", "ping", b"ping", "progress", b"progress", "reports", b"reports", "started", b"started", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "ping", "started", "reports", "progress", "logs", "checkpoint", "capacity", "bye"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "ping", "started", "reports", "progress", "logs", "checkpoint", "capacity", "bye", "step"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -160,6 +170,7 @@ class WorkResponse(_message.Message):
     CANCELLATIONS_FIELD_NUMBER: _builtins.int
     LOST_FIELD_NUMBER: _builtins.int
     RECONNECT_FIELD_NUMBER: _builtins.int
+    STEP_ACK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome:
         """Answers `hello`."""
@@ -192,6 +203,10 @@ class WorkResponse(_message.Message):
     def reconnect(self) -> _job_pb2.Reconnect:
         """The dispatcher is going away: attach to another one, keeping what runs."""
 
+    @_builtins.property
+    def step_ack(self) -> Global___StepAck:
+        """Answers `step`, once what it brings is durable."""
+
     def __init__(
         self,
         *,
@@ -203,12 +218,13 @@ class WorkResponse(_message.Message):
         cancellations: Global___Cancellations | None = ...,
         lost: Global___LostLeases | None = ...,
         reconnect: _job_pb2.Reconnect | None = ...,
+        step_ack: Global___StepAck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "checkpoint_ack", b"checkpoint_ack", "lost", b"lost", "message", b"message", "pong", b"pong", "reconnect", b"reconnect", "report_acks", b"report_acks", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "checkpoint_ack", b"checkpoint_ack", "lost", b"lost", "message", b"message", "pong", b"pong", "reconnect", b"reconnect", "report_acks", b"report_acks", "step_ack", b"step_ack", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "checkpoint_ack", b"checkpoint_ack", "lost", b"lost", "message", b"message", "pong", b"pong", "reconnect", b"reconnect", "report_acks", b"report_acks", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "checkpoint_ack", b"checkpoint_ack", "lost", b"lost", "message", b"message", "pong", b"pong", "reconnect", b"reconnect", "report_acks", b"report_acks", "step_ack", b"step_ack", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "pong", "assignments", "report_acks", "checkpoint_ack", "cancellations", "lost", "reconnect"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "pong", "assignments", "report_acks", "checkpoint_ack", "cancellations", "lost", "reconnect", "step_ack"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -401,6 +417,9 @@ class Assignment(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_TIMEOUT_FIELD_NUMBER: _builtins.int
+    TIME_LEFT_FIELD_NUMBER: _builtins.int
+    SUSPECT_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     attempt: _builtins.int
@@ -417,6 +436,10 @@ class Assignment(_message.Message):
     """The W3C trace context of its submission; empty if it is not traced."""
     max_attempts: _builtins.int
     """Attempts that may fail in all."""
+    suspect: _builtins.bool
+    """A runner was lost while it had this job: to be run in a process of its own, so that it can harm no other job."""
+    steps: _builtins.int
+    """Steps whose results are stored; while there is none, nobody needs to ask."""
     @_builtins.property
     def payload(self) -> _job_pb2.Payload:
         """Its arguments."""
@@ -445,6 +468,12 @@ class Assignment(_message.Message):
     def heartbeat_timeout(self) -> _duration_pb2.Duration:
         """The longest silence of the handler; none if not set."""
 
+    @_builtins.property
+    def time_left(self) -> _duration_pb2.Duration:
+        """How long until the deadline when the job was claimed, by the database's clock: the runner's need not agree with it.
+        None if there is no deadline.
+        """
+
     def __init__(
         self,
         *,
@@ -463,10 +492,13 @@ class Assignment(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         max_attempts: _builtins.int = ...,
         heartbeat_timeout: _duration_pb2.Duration | None = ...,
+        time_left: _duration_pb2.Duration | None = ...,
+        suspect: _builtins.bool = ...,
+        steps: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "create_time", b"create_time", "deadline", b"deadline", "heartbeat_timeout", b"heartbeat_timeout", "payload", b"payload", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "create_time", b"create_time", "deadline", b"deadline", "heartbeat_timeout", b"heartbeat_timeout", "payload", b"payload", "time_left", b"time_left", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint", b"checkpoint", "create_time", b"create_time", "deadline", b"deadline", "failures", b"failures", "heartbeat_timeout", b"heartbeat_timeout", "job_id", b"job_id", "labels", b"labels", "max_attempts", b"max_attempts", "namespace", b"namespace", "payload", b"payload", "queue", b"queue", "timeout", b"timeout", "traceparent", b"traceparent", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint", b"checkpoint", "create_time", b"create_time", "deadline", b"deadline", "failures", b"failures", "heartbeat_timeout", b"heartbeat_timeout", "job_id", b"job_id", "labels", b"labels", "max_attempts", b"max_attempts", "namespace", b"namespace", "payload", b"payload", "queue", b"queue", "steps", b"steps", "suspect", b"suspect", "time_left", b"time_left", "timeout", b"timeout", "traceparent", b"traceparent", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -621,8 +653,11 @@ class Failed(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     TIMED_OUT_FIELD_NUMBER: _builtins.int
     RETRY_AFTER_FIELD_NUMBER: _builtins.int
+    CRASHED_FIELD_NUMBER: _builtins.int
     timed_out: _builtins.bool
     """It ran longer than its timeout or its job's deadline."""
+    crashed: _builtins.bool
+    """It ended the process that it was run in as a suspect, as it would have ended its runner: charged as a crash."""
     @_builtins.property
     def error(self) -> _job_pb2.JobError:
         """What."""
@@ -637,10 +672,11 @@ class Failed(_message.Message):
         error: _job_pb2.JobError | None = ...,
         timed_out: _builtins.bool = ...,
         retry_after: _duration_pb2.Duration | None = ...,
+        crashed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "retry_after", b"retry_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "retry_after", b"retry_after", "timed_out", b"timed_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crashed", b"crashed", "error", b"error", "retry_after", b"retry_after", "timed_out", b"timed_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -966,6 +1002,82 @@ class CheckpointAck(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckpointAck: _TypeAlias = CheckpointAck  # noqa: Y015
+
+@_typing.final
+class StepReport(_message.Message):
+    """A step of a handler: asked for, or brought to be stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """Echoed; grows within the attempt."""
+    key: _builtins.str
+    """Names the step within its job, over all attempts. 1–200 printable characters."""
+    @_builtins.property
+    def lease(self) -> Global___Lease:
+        """The claim."""
+
+    @_builtins.property
+    def result(self) -> _job_pb2.Payload:
+        """What it came to, at most 1 MiB; not set to ask for what is stored. What was stored first stands."""
+
+    def __init__(
+        self,
+        *,
+        lease: Global___Lease | None = ...,
+        sequence: _builtins.int = ...,
+        key: _builtins.str = ...,
+        result: _job_pb2.Payload | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "lease", b"lease", "result", b"result", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepReport: _TypeAlias = StepReport  # noqa: Y015
+
+@_typing.final
+class StepAck(_message.Message):
+    """What is known of a step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The report's."""
+    status: Global___ReportStatus.ValueType
+    """REFUSED if the job has 1,000 steps already, or the result is too large."""
+    @_builtins.property
+    def lease(self) -> Global___Lease:
+        """The claim."""
+
+    @_builtins.property
+    def result(self) -> _job_pb2.Payload:
+        """What is stored, now or before; not set if nothing is."""
+
+    def __init__(
+        self,
+        *,
+        lease: Global___Lease | None = ...,
+        sequence: _builtins.int = ...,
+        status: Global___ReportStatus.ValueType = ...,
+        result: _job_pb2.Payload | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "result", b"result", "sequence", b"sequence", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepAck: _TypeAlias = StepAck  # noqa: Y015
 
 @_typing.final
 class Capacity(_message.Message):
