@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from jobmesh_dispatcher.leader_calls import LeaderCalls
 from jobmesh_dispatcher.store.cancel import cancel
 from jobmesh_dispatcher.store.queues import QueueChange, change_queue, read_queues, set_paused
 from jobmesh_dispatcher.store.reads import find_jobs, read_attempts, read_jobs, read_log_page
-from jobmesh_dispatcher.store.release import RELEASED_AT_ONCE, release_held
+from jobmesh_dispatcher.store.release import release_held
 from jobmesh_dispatcher.store.revive import revive
 
 if TYPE_CHECKING:
@@ -163,13 +164,11 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         Reconciliation releases the rest.
         """
         self._queues.changed(namespace, change.queue.name)
-        if change.ended_holds:
-            messages = await self._database.run(
-                lambda c: release_held(
-                    c, namespace, change.queue.name, change.ended_holds, RELEASED_AT_ONCE
-                )
+        for reason in change.ended_holds:
+            release = partial(
+                release_held, namespace=namespace, queue=change.queue.name, reason=reason
             )
-            self._after_commit.changed([], messages)
+            self._after_commit.changed([], await self._database.run(release))
 
     async def DescribeDispatcher(
         self, request: pb.DescribeDispatcherRequest, context: Context

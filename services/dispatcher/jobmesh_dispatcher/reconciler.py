@@ -108,9 +108,7 @@ class Reconciler:
 
 async def _release(connection: Connection, *, epoch: int, row: Record) -> list[OutboxMessage]:
     await hold_epoch(connection, epoch)
-    return await release_held(
-        connection, row["namespace"], row["name"], [row["reason"]], row["room"]
-    )
+    return await release_held(connection, row["namespace"], row["name"], row["reason"], row["room"])
 
 
 async def _recount(connection: Connection, *, epoch: int, row: Record) -> None:

@@ -99,9 +99,13 @@ CREATE TABLE jobmesh.jobs_live (
 
 CREATE INDEX jobs_live_awake ON jobmesh.jobs_live (namespace, queue, priority, woken_at)
     WHERE state = 'QUEUED' AND hold_reason IS NULL;
-CREATE INDEX jobs_live_held ON jobmesh.jobs_live (namespace, queue, hold_reason, type, priority DESC, queued_at)
+-- In the order of release; and, for runners that look for what they know, in that order for each kind.
+CREATE INDEX jobs_live_held ON jobmesh.jobs_live (namespace, queue, hold_reason, priority DESC, queued_at)
     WHERE hold_reason IS NOT NULL;
+CREATE INDEX jobs_live_unserved ON jobmesh.jobs_live (namespace, queue, type, priority DESC, queued_at)
+    WHERE hold_reason = 'NO_RUNNER';
 CREATE INDEX jobs_live_due ON jobmesh.jobs_live (run_at) WHERE run_at IS NOT NULL;
+CREATE INDEX jobs_live_waiting ON jobmesh.jobs_live (namespace, queue) WHERE run_at IS NOT NULL;
 CREATE INDEX jobs_live_session ON jobmesh.jobs_live (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX jobs_live_listed ON jobmesh.jobs_live (namespace, create_time, job_id);
 

@@ -1,8 +1,34 @@
 -- Locks jobs parked for want of a runner, the most urgent and oldest first; those that another
--- claim has are passed over. $1 namespace, $2 queues (NULL: all), $3 types, $4 limit.
-SELECT job_id, namespace, queue, type, priority, hold_reason FROM jobmesh.jobs_live
-WHERE namespace = $1 AND state = 'QUEUED' AND hold_reason = 'NO_RUNNER'
-  AND ($2::text[] IS NULL OR queue = ANY ($2::text[])) AND type = ANY ($3::text[])
-ORDER BY priority DESC, queued_at
+-- claim has are passed over. Looks for the kinds of jobs that are parked, one index probe each, and
+-- then at a few of each kind: however many wait, for whomever else. $1 namespace, $2 queues (NULL:
+-- all), $3 types, $4 limit.
+WITH RECURSIVE kind AS (
+    (
+        SELECT queue, type FROM jobmesh.jobs_live
+        WHERE namespace = $1 AND hold_reason = 'NO_RUNNER'
+        ORDER BY queue, type LIMIT 1
+    )
+    UNION ALL
+    SELECT following.queue, following.type
+    FROM kind CROSS JOIN LATERAL (
+        SELECT job.queue, job.type FROM jobmesh.jobs_live job
+        WHERE job.namespace = $1 AND job.hold_reason = 'NO_RUNNER' AND (job.queue, job.type) > (kind.queue, kind.type)
+        ORDER BY job.queue, job.type LIMIT 1
+    ) AS following
+), oldest AS (
+    -- More than wanted: others may have locked the first of them.
+    SELECT held.job_id
+    FROM kind CROSS JOIN LATERAL (
+        SELECT job.job_id, job.priority, job.queued_at FROM jobmesh.jobs_live job
+        WHERE job.namespace = $1 AND job.hold_reason = 'NO_RUNNER' AND job.queue = kind.queue AND job.type = kind.type
+        ORDER BY job.priority DESC, job.queued_at LIMIT 4 * $4::bigint
+    ) AS held
+    WHERE ($2::text[] IS NULL OR kind.queue = ANY ($2::text[])) AND kind.type = ANY ($3::text[])
+    ORDER BY held.priority DESC, held.queued_at LIMIT 4 * $4::bigint
+)
+SELECT job.job_id, job.namespace, job.queue, job.type, job.priority, job.hold_reason
+FROM jobmesh.jobs_live job JOIN oldest ON oldest.job_id = job.job_id
+WHERE job.state = 'QUEUED' AND job.hold_reason IS NOT DISTINCT FROM 'NO_RUNNER' -- which no index serves
+ORDER BY job.priority DESC, job.queued_at
 LIMIT $4
-FOR UPDATE SKIP LOCKED
+FOR UPDATE OF job SKIP LOCKED

@@ -1,8 +1,8 @@
--- QUEUED -> QUEUED: ends the hold of a queue's oldest jobs. $1 namespace, $2 queue, $3 hold
--- reasons, $4 limit.
+-- QUEUED -> QUEUED: ends the hold of a queue's oldest jobs. $1 namespace, $2 queue, $3 hold reason,
+-- $4 limit.
 WITH oldest AS (
     SELECT job_id FROM jobmesh.jobs_live
-    WHERE namespace = $1 AND queue = $2 AND hold_reason = ANY ($3::text[]) AND state = 'QUEUED'
+    WHERE namespace = $1 AND queue = $2 AND hold_reason = $3::text AND state = 'QUEUED'
     ORDER BY priority DESC, queued_at LIMIT $4
     FOR UPDATE SKIP LOCKED
 )

@@ -3,6 +3,7 @@
 -- ids, $2 attempts, $3 session ids, $4 states, $5 reasons, $6 attempt outcomes, $7 failures
 -- charged, $8 delays in seconds, $9 errors (JobError), $10 error types, $11 error messages, $12
 -- retryable, $13 progress, $14 seconds run.
+-- No index serves IS NOT DISTINCT FROM: each job is found by its id, never among all that run.
 UPDATE jobmesh.jobs_live job
 SET state = report.new_state, reason = report.new_reason, revision = job.revision + 1,
     failures = job.failures + report.failed, session_id = NULL, slot = false,
@@ -27,7 +28,7 @@ FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::te
         AS report (job_id, attempt, session_id, new_state, new_reason, outcome, failed, delay, new_error,
                    new_error_type, error_message, retryable, new_progress, run_seconds),
     LATERAL (SELECT clock_timestamp() AS now) AS t
-WHERE job.job_id = report.job_id AND job.attempt = report.attempt AND job.session_id = report.session_id
+WHERE job.job_id = report.job_id AND job.attempt = report.attempt AND job.session_id IS NOT DISTINCT FROM report.session_id
   AND job.state = 'RUNNING'
 RETURNING job.job_id, job.attempt, job.state, job.reason, job.revision, job.namespace, job.queue, job.type, job.priority,
     job.run_at, job.error_type, (job.attempts[cardinality(job.attempts)]).end_time AS end_time

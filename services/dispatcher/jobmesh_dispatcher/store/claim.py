@@ -177,5 +177,5 @@ async def _release_free(
         if limit.free is None or limit.paused:
             continue
         if (left := limit.free - taken[namespace, queue]) > 0:
-            messages += await release_held(connection, namespace, queue, ["MAX_RUNNING"], left)
+            messages += await release_held(connection, namespace, queue, "MAX_RUNNING", left)
     return messages

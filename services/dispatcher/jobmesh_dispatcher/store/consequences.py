@@ -54,6 +54,6 @@ async def give_back_slots(
         if not row["dispatch_paused"]:
             number = counted[row["namespace"], row["name"]]
             messages += await release_held(
-                connection, row["namespace"], row["name"], ["MAX_RUNNING"], number
+                connection, row["namespace"], row["name"], "MAX_RUNNING", number
             )
     return messages

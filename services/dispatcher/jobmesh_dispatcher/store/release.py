@@ -5,7 +5,6 @@ The jobs that waited longest go first, through the outbox like every job that be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobmesh_dispatcher.sql import load
@@ -21,13 +20,14 @@ async def release_held(
     connection: Connection,
     namespace: str,
     queue: str,
-    reasons: Sequence[str],
+    reason: str,
     limit: int = RELEASED_AT_ONCE,
 ) -> list[OutboxMessage]:
-    """End the hold of at most `limit` jobs of a queue that are held for one of `reasons`, the most
-    urgent and oldest first.
+    """End the hold of jobs of a queue that are held for `reason`, at most `limit` of them.
+
+    The most urgent and oldest go first.
     """
-    rows = await connection.fetch(load("release_held"), namespace, queue, list(reasons), limit)
+    rows = await connection.fetch(load("release_held"), namespace, queue, reason, limit)
     rows.sort(key=lambda row: (-row["priority"], row["queued_at"]))
     return await write_wakeups(
         connection,

@@ -33,7 +33,8 @@ async def charge(
     """Charge the jobs of a wake-up, unless it was done before; the rows of those that died."""
     if not await connection.fetch(load("insert_operations"), [operation_id]):
         return [], []
-    jobs = await connection.fetch(load("lock_undelivered"), list(job_ids))
+    queued = await connection.fetch(load("lock_undelivered"), list(job_ids))
+    jobs = [job for job in queued if job["hold_reason"] is None]
     dead = [job for job in jobs if job["crashes"] + 1 > MAX_CRASHES]
     spared = [job["job_id"] for job in jobs if job["crashes"] + 1 <= MAX_CRASHES]
     rows: list[Record] = []

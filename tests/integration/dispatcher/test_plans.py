@@ -1,0 +1,145 @@
+"""How much of a large table each statement reads, planned with numbers that are out of date."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from jobmesh.ids import new_id
+from jobmesh_dispatcher.sql import load
+from tests.support.job_rows import Connection
+
+SESSION = UUID(new_id())
+MANY = 6000
+FEW = 10
+FILL = """
+INSERT INTO jobmesh.jobs_live (job_id, namespace, queue, type, priority, spec, payload,
+    payload_type, create_time, state, hold_reason, session_id, attempt, run_at, queued_at, woken_at,
+    history)
+SELECT gen_random_uuid(), 'default', $2, CASE WHEN n % 2 = 0 THEN 'even' ELSE 'odd' END, n % 10,
+    '', '', 'application/json', now(), $3, $4, $5, 1,
+    CASE WHEN $3 IN ('SCHEDULED', 'RETRYING') THEN now() END, now(), now(), '{}'
+FROM generate_series(1, $1::integer) AS n
+"""
+
+
+@pytest.fixture
+async def large(connection: Connection) -> Connection:
+    """A table that was measured while nothing ran and nothing was held."""
+    for name, max_depth in (("busy", None), ("deep", MANY - 1), ("empty", 100)):
+        await connection.execute(
+            """INSERT INTO jobmesh.queues (namespace, name, token, priorities, max_depth)
+               VALUES ('default', $1, $1, 1023, $2)""",
+            name,
+            max_depth,
+        )
+    await fill(connection, "busy", "QUEUED")
+    await connection.execute("ANALYZE jobmesh.jobs_live")
+    await fill(connection, "busy", "RUNNING", session_id=SESSION)
+    await fill(connection, "deep", "RETRYING")
+    await fill(connection, "limited", "QUEUED", hold_reason="MAX_RUNNING")
+    await fill(connection, "unserved", "QUEUED", hold_reason="NO_RUNNER")
+    return connection
+
+
+async def fill(
+    connection: Connection,
+    queue: str,
+    state: str,
+    hold_reason: str | None = None,
+    session_id: UUID | None = None,
+) -> None:
+    await connection.execute(FILL, MANY, queue, state, hold_reason, session_id)
+
+
+async def some(connection: Connection, state: str) -> list[UUID]:
+    rows = await connection.fetch(
+        "SELECT job_id FROM jobmesh.jobs_live WHERE state = $1 ORDER BY job_id LIMIT $2", state, FEW
+    )
+    return [row["job_id"] for row in rows]
+
+
+async def rows_read(connection: Connection, name: str, *arguments: object) -> int:
+    """Rows of live jobs, and entries of their indexes, that the statement looks at."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        text = await connection.fetchval(
+            "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + load(name), *arguments
+        )
+    finally:
+        await transaction.rollback()
+    return _read_by(json.loads(text)[0]["Plan"])
+
+
+def _read_by(node: dict[str, Any]) -> int:
+    read = sum(_read_by(child) for child in node.get("Plans", ()))
+    if "Scan" in node["Node Type"] and node.get("Relation Name") == "jobs_live":
+        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        read += round((rows + node.get("Rows Removed by Index Recheck", 0)) * node["Actual Loops"])
+    return read
+
+
+def _columns(ids: list[UUID], *values: object) -> list[list[object]]:
+    return [list(ids), *([value] * len(ids) for value in values)]
+
+
+BY_LEASE: dict[str, tuple[object, ...]] = {
+    "lock_leased": (1, SESSION),
+    "start_jobs": (1, SESSION),
+    "save_progress": (1, SESSION, b""),
+    "save_checkpoints": (1, SESSION, b"", ""),
+    "append_logs": (1, SESSION, 1, 1, ""),
+    "finish_jobs": (
+        *(1, SESSION, "SUCCEEDED", "COMPLETED", "SUCCEEDED", 0, b"1", "application/json"),
+        *(None, "", "", True, None, 0.1),
+    ),
+    "return_jobs": (
+        *(1, SESSION, "RETRYING", "FAILED", "FAILED", 1, 1.0, b"", "", "", True, None, 0.1),
+    ),
+}
+BY_ID: dict[str, tuple[object, ...]] = {
+    "lock_queued": (),
+    "claim_jobs": (SESSION, "runner", False),
+    "park_jobs": ("NO_RUNNER",),
+    "bury_jobs": ("QUEUED", "DEAD", "CRASHED", 1, ""),
+    "lock_undelivered": (),
+    "charge_undelivered": (),
+    "existing_jobs": (),
+    "settled_reports": (1,),
+}
+
+
+@pytest.mark.parametrize("name", BY_LEASE)
+async def test_a_report_is_found_by_its_job(large: Connection, name: str) -> None:
+    columns = _columns(await some(large, "RUNNING"), *BY_LEASE[name])
+    assert await rows_read(large, name, *columns) <= 3 * FEW
+
+
+@pytest.mark.parametrize("name", BY_ID)
+async def test_a_job_is_found_by_its_id(large: Connection, name: str) -> None:
+    columns = _columns(await some(large, "QUEUED"), *BY_ID[name])
+    assert await rows_read(large, name, *columns) <= 3 * FEW
+
+
+async def test_a_release_reads_no_more_than_it_releases(large: Connection) -> None:
+    read = await rows_read(large, "release_held", "default", "limited", "MAX_RUNNING", FEW)
+    assert read <= 3 * FEW
+
+
+@pytest.mark.parametrize("queues", [None, ["unserved"], ["busy"]])
+async def test_a_runner_looks_at_few_parked_jobs(
+    large: Connection, queues: list[str] | None
+) -> None:
+    await fill(large, "of another", "QUEUED", hold_reason="NO_RUNNER")
+    read = await rows_read(large, "lock_held_for_runner", "default", queues, ["even", "x"], FEW)
+    assert read <= 20 * FEW
+
+
+async def test_a_depth_is_counted_no_further_than_its_limit(large: Connection) -> None:
+    rows = await large.fetch(load("full_queues"))
+    assert [row["name"] for row in rows] == ["deep"]
+    assert await rows_read(large, "full_queues") <= MANY + FEW
