@@ -22,7 +22,10 @@ async def note(job: JobContext, number: int = 0, millis: int = 0) -> int:
     return number
 
 
-@app.task("stumble", retry=Retry(max_attempts=9, initial_interval="50ms", jitter=0.5))
+OFTEN = Retry(max_attempts=50, initial_interval="50ms", backoff_coefficient=1, jitter=0.5)
+
+
+@app.task("stumble", retry=OFTEN)
 async def stumble(job: JobContext, falls: int = 1, millis: int = 0) -> int:
     """Fail so many times, and then not."""
     await asyncio.sleep(millis / 1000)

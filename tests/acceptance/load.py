@@ -6,12 +6,13 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jobmesh
 from jobmesh.errors import JobmeshError
+from jobmesh.task import Task
 from tests.acceptance.handlers import note
 from tests.support.wait import until
 
@@ -28,13 +29,22 @@ class Done(NamedTuple):
     error: str
 
 
+Work = tuple[Task[..., Any], dict[str, Any]]
+
+
+def notes(number: int) -> Work:
+    """The same small job again and again."""
+    return note, {"number": number}
+
+
 class Load:
     """Use it by `under_load`. `acknowledged` are the jobs whose submission was answered."""
 
-    def __init__(self, mesh: jobmesh.Client) -> None:
+    def __init__(self, mesh: jobmesh.Client, work: Callable[[int], Work]) -> None:
         self.done: list[Done] = []
         self.acknowledged: list[str] = []
         self._mesh = mesh
+        self._work = work
         self._numbers = itertools.count()
 
     async def more(self, calls: int) -> None:
@@ -60,7 +70,8 @@ class Load:
         """Make calls until cancelled."""
         while True:
             number = next(self._numbers)
-            job = await self._note("submit", self._mesh.submit(note, number=number))
+            task, arguments = self._work(number)
+            job = await self._note("submit", self._mesh.submit(task, **arguments))
             if job is None:
                 continue
             self.acknowledged.append(job.id)
@@ -86,9 +97,11 @@ class Load:
 
 
 @asynccontextmanager
-async def under_load(mesh: jobmesh.Client, callers: int = 6) -> AsyncIterator[Load]:
-    """Calls go on while the block runs."""
-    load = Load(mesh)
+async def under_load(
+    mesh: jobmesh.Client, work: Callable[[int], Work] = notes, callers: int = 6
+) -> AsyncIterator[Load]:
+    """Calls go on while the block runs. `work` makes the job of a number."""
+    load = Load(mesh, work)
     tasks = [asyncio.create_task(load.call()) for _ in range(callers)]
     try:
         yield load

@@ -41,7 +41,7 @@ class EmbeddedNats:
     def __init__(self, config: NatsConfig) -> None:
         self._config = config
         self._root = config.root.resolve()
-        self._store = self._root / "store"
+        self.store = self._root / "store"
         self.log = config.log or self._root / "nats.log"
         # By it we know our own from a stranger who has our port.
         self._name = f"jobmesh-{secrets.token_hex(4)}"
@@ -58,7 +58,7 @@ class EmbeddedNats:
         :raises DevError: if it cannot be started; with the end of its log where that helps.
         """
         prepare_directory(self._root)
-        self._store.mkdir(mode=0o700, exist_ok=True)
+        self.store.mkdir(mode=0o700, exist_ok=True)
         pid_file = self._root / "nats.pid"
         configuration = self._root / "nats.conf"
         await end_orphan(pid_file, str(configuration), signal.SIGTERM)
@@ -68,7 +68,7 @@ class EmbeddedNats:
                 name="nats",
                 command=(str(executable()), "--config", str(configuration)),
                 log=self.log,
-                directory=self._store,
+                directory=self.store,
                 orphan_signal=signal.SIGTERM,
             )
         )
@@ -98,7 +98,7 @@ class EmbeddedNats:
             "pid_file": str(pid_file),
             "logtime_utc": True,
             "jetstream": {
-                "store_dir": str(self._store),
+                "store_dir": str(self.store),
                 "max_memory_store": config.max_memory,
                 "max_file_store": config.max_file,
             },
