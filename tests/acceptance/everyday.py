@@ -160,6 +160,12 @@ async def loud(megabytes: int) -> None:
     raise ValueError("é\0\ud800" + "x" * (megabytes << 20))
 
 
+@app.task("last.words", retry=Retry(max_attempts=1))
+async def last_words(job: JobContext, number: int) -> None:
+    job.log.error("goodbye %d", number)
+    raise RuntimeError("gone")
+
+
 @app.task("ticker")
 async def ticker(job: JobContext, seconds: float, pause: float = 0.01, lines: bool = False) -> int:
     """Report progress every `pause` seconds, and log as many lines."""

@@ -227,3 +227,14 @@ async def test_a_handler_in_a_thread(client: Client) -> None:
     assert [line.message for line in lines] == [f"step {n}" for n in range(1, 6)]
     assert [line.sequence for line in lines] == [1, 2, 3, 4, 5]
     assert {(line.level, line.attempt) for line in lines} == {("INFO", 1)}
+
+
+async def test_the_last_words_of_a_handler_are_kept(client: Client) -> None:
+    """Though it ends as soon as it has said them."""
+    jobs = [await client.submit(everyday.last_words, number=n) for n in range(50)]
+    for number, job in enumerate(jobs):
+        with pytest.raises(JobFailed):
+            await job.result(WAIT)
+        lines = [line async for line in job.logs()]
+        assert [line.message for line in lines] == [f"goodbye {number}"]
+        assert lines[0].level == "ERROR"

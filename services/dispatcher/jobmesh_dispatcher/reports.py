@@ -82,6 +82,7 @@ class Reports:
         )
         self._lines: Batcher[LineToStore, None] = Batcher(self._append, name="logs", **limits)
         self._renewals: Batcher[Attachment, bool] = Batcher(self._renew, name="renewals")
+        self._last_lines: dict[tuple[UUID, int], asyncio.Future[None]] = {}
         self._progress: dict[UUID, tuple[Lease, Progress]] = {}
         self._flusher = Periodic("progress", PROGRESS_SECONDS, self._flush_progress)
         self._parts: Sequence[Part] = (
@@ -107,6 +108,7 @@ class Reports:
         """Record outcomes, however long the database is down; False where the lease is lost."""
         for ended in batch:
             self._progress.pop(ended.lease.job_id, None)
+        await self._lines_of(batch)
         recorded: dict[tuple[UUID, int], bool] = {}
         while waiting := [ended for ended in batch if ended.lease.key not in recorded]:
             results = await asyncio.gather(
@@ -147,18 +149,39 @@ class Reports:
             event.time.CopyFrom(progress.update_time)
             self._after_commit.events.publish([event])
 
-    async def line(self, lease: Lease, level: LogLevel.ValueType, message: str) -> None:
-        """Keep a line of a job's log, within its limits."""
+    def line(
+        self, lease: Lease, level: LogLevel.ValueType, message: str
+    ) -> asyncio.Future[None] | None:
+        """Keep a line of a job's log; none if it is over the limits.
+
+        The line is numbered at once. Raises `Overloaded`.
+        """
         if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
-            return
+            return None
         message = message[:MAX_LINE_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
         lease.log_lines += 1
         lease.log_bytes += len(message.encode(errors="replace"))
         if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
             message = "(the log of this job is full; later lines are not kept)"
         line = LineToStore(lease, lease.log_lines, level, message)
+        written = self._lines.put(line, len(message))
+        self._last_lines[lease.key] = written
+        written.add_done_callback(lambda _: self._forget_line(lease, written))
         self._tell_line(line)
-        await self._lines.submit(line, len(message))
+        return written
+
+    def _forget_line(self, lease: Lease, written: asyncio.Future[None]) -> None:
+        if self._last_lines.get(lease.key) is written:
+            del self._last_lines[lease.key]
+
+    async def _lines_of(self, batch: Sequence[Ended]) -> None:
+        """Wait for the lines that were reported before: a job that has ended takes no more."""
+        if not self._last_lines:
+            return
+        keys = [ended.lease.key for ended in batch]
+        under_way = [self._last_lines[key] for key in keys if key in self._last_lines]
+        if under_way:
+            await asyncio.wait(under_way)
 
     def _tell_line(self, line: LineToStore) -> None:
         if not self._after_commit.events.wants(line.lease.job_id):

@@ -128,7 +128,7 @@ class RunnerService(RunnerServiceServicer):
             elif kind == "progress":
                 self._progress(attachment, request.progress)
             elif kind == "logs":
-                tasks.spawn("logs", self._logs(attachment, request.logs))
+                self._logs(attachment, request.logs, tasks)
             elif kind == "checkpoint":
                 tasks.spawn("checkpoint", self._checkpoint(attachment, request.checkpoint))
             elif kind == "capacity":
@@ -203,16 +203,23 @@ class RunnerService(RunnerServiceServicer):
             if lease := _lease(attachment, report.lease):
                 self._reports.progress(lease, report.progress)
 
-    async def _logs(self, attachment: Attachment, logs: pb.LogReports) -> None:
-        lines = [(_lease(attachment, line.lease), line) for line in logs.lines]
+    def _logs(self, attachment: Attachment, logs: pb.LogReports, tasks: TaskOwner) -> None:
+        """Begin to write the lines at once: the report that follows them waits for them."""
+        under_way = []
         try:
-            await asyncio.gather(
-                *(
-                    self._reports.line(lease, line.level, line.message)
-                    for lease, line in lines
-                    if lease
-                )
-            )
+            for line in logs.lines:
+                lease = _lease(attachment, line.lease)
+                written = lease and self._reports.line(lease, line.level, line.message)
+                if written:
+                    under_way.append(written)
+        except Unavailable as error:
+            log.warning("log lines not kept: %s", error)
+        if under_way:
+            tasks.spawn("logs", self._written(under_way))
+
+    async def _written(self, lines: list[asyncio.Future[None]]) -> None:
+        try:
+            await asyncio.gather(*lines)
         except Unavailable as error:
             log.warning("log lines not kept: %s", error)
 

@@ -12,7 +12,12 @@ SELECT * FROM (
         sum(bytes) OVER (ORDER BY create_time, job_id) AS bytes_so_far
     FROM (
         SELECT
-            job_id, namespace, state, reason, hold_reason, revision, attempt, failures, crashes, spec, run_at, runner_id,
+            job_id, namespace, state, reason,
+            -- Jobs of a paused queue are not even looked at, and so not marked.
+            CASE WHEN state = 'QUEUED' AND hold_reason IS NULL
+                  AND (namespace, queue) IN (SELECT q.namespace, q.name FROM jobmesh.queues q WHERE q.dispatch_paused)
+                 THEN 'QUEUE_PAUSED' ELSE hold_reason END AS hold_reason,
+            revision, attempt, failures, crashes, spec, run_at, runner_id,
             start_time, create_time, cancel_reason, progress, error, schedule_id, end_time,
             CASE WHEN $2 THEN payload END AS payload, CASE WHEN $2 THEN payload_type END AS payload_type,
             CASE WHEN $2 THEN checkpoint END AS checkpoint, CASE WHEN $2 THEN checkpoint_type END AS checkpoint_type,

@@ -173,7 +173,8 @@ def add_depth(queue: Queue, row: Record) -> None:
     state = row["state"].lower()
     depth = queue.depth
     setattr(depth, state, getattr(depth, state) + row["jobs"])
-    if row["hold_reason"] is not None:
+    # Jobs of a paused queue are not marked one by one.
+    if row["hold_reason"] is not None or (queue.dispatch_paused and row["state"] == "QUEUED"):
         depth.held += row["jobs"]
     oldest = timestamp(row["oldest"])
     if oldest is not None and not _knows_older(queue, oldest):
