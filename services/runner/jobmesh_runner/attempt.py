@@ -54,8 +54,9 @@ class Attempt:
     """One claim. Each field has one thread that writes it.
 
     Of the mesh thread: ``started``, ``report``, ``report_bytes``, ``stop``, ``timer``,
-    ``progress_due``, ``lines_dropped``. Of the main thread: ``context``, ``handle``, ``entered``,
-    ``holds_slot``. Of the handler's: ``latest``, ``progress_waits`` (lowered by the mesh thread).
+    ``progress_due``, ``lines_dropped``, ``taken_at``. Of the main thread: ``context``, ``handle``,
+    ``entered``, ``began_at``, ``holds_slot``. Of the handler's: ``latest``, ``progress_waits``
+    (lowered by the mesh thread).
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Attempt:
         "report_bytes",
         "started",
         "stop",
+        "taken_at",
         "task",
         "timer",
     )
@@ -94,6 +96,7 @@ class Attempt:
         self.entered = False
         self.holds_slot = False
         self.began_at = 0.0
+        self.taken_at = 0.0
         self.latest: LatestProgress | None = None
         self.progress_waits = False
 

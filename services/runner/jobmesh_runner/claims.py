@@ -42,6 +42,13 @@ class Claims:
         """As `hello` tells them."""
         return [attempt.lease for attempt in self._held.values()]
 
+    def oldest_waiting(self) -> Attempt | None:
+        """The one that is to begin next."""
+        try:
+            return self.waiting[0]
+        except IndexError:
+            return None
+
     def add(self, attempt: Attempt) -> bool:
         """Hold a new claim; False if it is held already, as it was sent on an earlier stream."""
         return self._held.setdefault(attempt.key, attempt) is attempt

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from jobmesh.server.grpc_server import GrpcServer
 from jobmesh.server.readiness import Readiness
+from jobmesh_runner.capacity import CapacityTeller
 from jobmesh_runner.claims import Claims
-from jobmesh_runner.pace import Pace
 from jobmesh_runner.session import Session
 from jobmesh_runner.supervision import Supervision
 
@@ -30,7 +30,7 @@ class Drain:
     def __init__(
         self,
         session: Session,
-        pace: Pace,
+        capacity: CapacityTeller,
         supervision: Supervision,
         claims: Claims,
         server: GrpcServer,
@@ -38,7 +38,7 @@ class Drain:
         grace_seconds: float,
     ) -> None:
         self._session = session
-        self._pace = pace
+        self._capacity = capacity
         self._supervision = supervision
         self._claims = claims
         self._server = server
@@ -71,8 +71,7 @@ class Drain:
     async def _refuse_more(self) -> None:
         self._readiness.set_draining()
         self._server.set_serving(False)
-        await self._pace.stop()
-        self._session.tell_capacity(prefetch=0, draining=True)
+        self._capacity.drain()
         self._supervision.drain()
         self._session.wake()
 

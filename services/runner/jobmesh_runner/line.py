@@ -10,7 +10,8 @@ from jobmesh import codec
 from jobmesh.v1.job_pb2 import Payload
 from jobmesh_runner.attempt import Attempt, LatestProgress
 from jobmesh_runner.log_budget import LINE_BYTES, LogBudget
-from jobmesh_runner.outbox import Line, PendingCheckpoint
+from jobmesh_runner.messages import Line
+from jobmesh_runner.outbox import PendingCheckpoint
 from jobmesh_runner.port import MeshPort
 from jobmesh_runner.wire_text import clean, cut_bytes
 

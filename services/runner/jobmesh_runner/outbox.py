@@ -13,21 +13,19 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from jobmesh.v1.job_pb2 import LogLevel, Payload
-from jobmesh.v1.job_pb2 import Progress as ProgressMessage
+from jobmesh.v1.job_pb2 import Payload
 from jobmesh.v1.runner_service_pb2 import (
     Capacity,
     CheckpointReport,
-    LogReport,
     ProgressReport,
     Report,
     WorkRequest,
 )
-from jobmesh_runner.attempt import Attempt, LatestProgress, LeaseKey
+from jobmesh_runner.attempt import Attempt, LeaseKey
 from jobmesh_runner.claims import Claims
 from jobmesh_runner.lease_loss import lease_lost
+from jobmesh_runner.messages import Line, log_report, progress_message
 from jobmesh_runner.progress_pace import ProgressPace
 
 MESSAGE_ITEMS = 1000
@@ -41,14 +39,6 @@ MOST_REPORT_BYTES = 64 << 20
 LINE_OVERHEAD = 128
 CHECKPOINT_PATIENCE = 5.0
 """Seconds."""
-
-
-class Line(NamedTuple):
-    """A log line as the handler wrote it."""
-
-    level: int
-    message: str
-    time_ns: int
 
 
 @dataclass
@@ -101,7 +91,7 @@ class Outbox:
         if attempt.report is not None or attempt not in self._claims:
             return False
         if attempt.progress_waits and attempt.latest is not None:
-            report.progress.CopyFrom(_progress_message(attempt.latest))
+            report.progress.CopyFrom(progress_message(attempt.latest))
         attempt.report = report
         attempt.report_bytes = report.ByteSize()
         self._report_bytes += attempt.report_bytes
@@ -212,7 +202,7 @@ class Outbox:
                     break
                 attempt, line = lines.popleft()
                 size.add(len(line.message) + LINE_OVERHEAD)
-                request.logs.lines.append(_log_report(attempt, line))
+                request.logs.lines.append(log_report(attempt, line))
             yield request
 
     def _take_progress(self, now: float) -> Iterator[WorkRequest]:
@@ -225,7 +215,7 @@ class Outbox:
                 if attempt.latest is not None and self._may_speak(attempt):
                     request.progress.reports.append(
                         ProgressReport(
-                            lease=attempt.lease, progress=_progress_message(attempt.latest)
+                            lease=attempt.lease, progress=progress_message(attempt.latest)
                         )
                     )
             if request.progress.reports:
@@ -279,30 +269,3 @@ def _until_full() -> Iterator[_Size]:
         yield size
         if size.bytes >= MESSAGE_BYTES:
             return
-
-
-def _progress_message(latest: LatestProgress) -> ProgressMessage:
-    message = ProgressMessage(
-        fraction=latest.fraction,
-        message=latest.message,
-        current=latest.current,
-        total=latest.total,
-    )
-    message.update_time.FromNanoseconds(latest.time_ns)
-    return message
-
-
-def _log_report(attempt: Attempt, line: Line) -> LogReport:
-    report = LogReport(lease=attempt.lease, level=_level(line.level), message=line.message)
-    report.time.FromNanoseconds(line.time_ns)
-    return report
-
-
-def _level(level: int) -> LogLevel.ValueType:
-    if level >= logging.ERROR:
-        return LogLevel.LOG_LEVEL_ERROR
-    if level >= logging.WARNING:
-        return LogLevel.LOG_LEVEL_WARNING
-    if level >= logging.INFO:
-        return LogLevel.LOG_LEVEL_INFO
-    return LogLevel.LOG_LEVEL_DEBUG

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jobmesh.v1.runner_service_pb2 import Report
@@ -10,7 +11,8 @@ from jobmesh_runner.handoff import Handoff
 
 if TYPE_CHECKING:
     from jobmesh_runner.executor import Executor
-    from jobmesh_runner.outbox import Line, PendingCheckpoint
+    from jobmesh_runner.messages import Line
+    from jobmesh_runner.outbox import PendingCheckpoint
     from jobmesh_runner.supervision import Supervision
 
 
@@ -48,6 +50,10 @@ class ExecutorPort:
     def __init__(self, handoff: Handoff, executor: Executor) -> None:
         self._call = handoff.call
         self._executor = executor
+
+    def answer(self, function: Callable[[int], None], number: int) -> None:
+        """Call it there, to see whether the loop turns."""
+        self._call(function, number)
 
     def fill(self) -> None:
         """Claims wait, or may be begun again."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -20,15 +20,16 @@ from jobmesh.server.readiness import Readiness
 from jobmesh.server.watchdog import Watchdog
 from jobmesh.task import Task
 from jobmesh.v1.runner_service_pb2 import Hello
+from jobmesh_runner.capacity import CapacityTeller
 from jobmesh_runner.claims import Claims
 from jobmesh_runner.config import RunnerConfig
 from jobmesh_runner.drain import Drain
 from jobmesh_runner.executor import Executor
 from jobmesh_runner.handoff import Handoff
 from jobmesh_runner.invocation import Invocation
+from jobmesh_runner.loop_guard import LoopGuard
 from jobmesh_runner.mesh_thread import MeshThread
 from jobmesh_runner.outbox import Outbox
-from jobmesh_runner.pace import Pace
 from jobmesh_runner.port import ExecutorPort, MeshPort
 from jobmesh_runner.prefetch import Prefetch
 from jobmesh_runner.session import Session
@@ -123,17 +124,18 @@ class Runner:
     async def _mesh_main(self) -> int:
         """Of the mesh thread: be attached until told to stop."""
         loop = asyncio.get_running_loop()
-        self._supervision.bind(loop, ExecutorPort(self._executor.inbox, self._executor))
+        executor = ExecutorPort(self._executor.inbox, self._executor)
+        self._supervision.bind(loop, executor)
         self._service = Service(
             NAME,
-            self._parts(),
+            lambda service: self._parts(service, executor),
             stop_timeout_seconds=self._config.drain_grace_seconds + 30.0,
             handle_signals=False,
         )
         self._to_mesh.bind(loop)
         return await self._service.run()
 
-    def _parts(self) -> Sequence[Part]:
+    def _parts(self, service: Service, executor: ExecutorPort) -> Sequence[Part]:
         config = self._config
         session = Session(
             config.dispatchers,
@@ -144,15 +146,15 @@ class Runner:
             self._telemetry,
         )
         self._to_mesh.settled = session.wake
-        pace = Pace(session, Prefetch(config.prefetch))
-        self._supervision.on_ended = pace.ended
+        capacity = CapacityTeller(session, Prefetch(config.prefetch))
+        self._supervision.on_ended = capacity.ended
         readiness = Readiness()
         readiness.add("dispatcher", session.check)
         server = GrpcServer(config.host, config.port, (), drain_seconds=0.0, grace_seconds=1.0)
-        self._telemetry.watch(self._executor, self._claims, pace, self._outbox)
+        self._telemetry.watch(self._executor, self._claims, capacity, self._outbox)
         drain = Drain(
             session,
-            pace,
+            capacity,
             self._supervision,
             self._claims,
             server,
@@ -160,7 +162,8 @@ class Runner:
             config.drain_grace_seconds,
         )
         http = HealthHttp(config.host, config.http_port, readiness)
-        return http, server, session, pace, drain
+        guard = LoopGuard(executor, self._supervision, capacity, _fail(service))
+        return http, server, session, capacity, guard, drain
 
     def _hello(self) -> Hello:
         from jobmesh import __version__
@@ -185,3 +188,7 @@ class Runner:
         if self._signals > 1:
             os._exit(128 + number)
         self.request_stop()
+
+
+def _fail(service: Service) -> Callable[[Exception], None]:
+    return lambda error: service.fail("the handlers' loop", error)

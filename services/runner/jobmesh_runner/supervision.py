@@ -16,7 +16,8 @@ from jobmesh.v1.runner_service_pb2 import Assignment, Report
 from jobmesh_runner import outcome
 from jobmesh_runner.attempt import Attempt, LeaseKey, Stop, StopKind
 from jobmesh_runner.claims import Claims
-from jobmesh_runner.outbox import Line, Outbox, PendingCheckpoint
+from jobmesh_runner.messages import Line
+from jobmesh_runner.outbox import Outbox, PendingCheckpoint
 from jobmesh_runner.port import ExecutorPort
 from jobmesh_runner.telemetry import Telemetry
 
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 class Supervision:
     """See the module.
 
+    :ivar has_left_behind_on_loop: whether a handler of the users' loop did not stop in time.
     :ivar on_ended: called for each attempt that has got its report.
     :ivar on_settled: called whenever a claim has got its report, or is held no longer.
     :param most_waiting: claims that may wait; a dispatcher that sends more gets them back.
@@ -49,6 +51,7 @@ class Supervision:
         self._most_waiting = most_waiting
         self._cancel_grace = cancel_grace
         self._draining = False
+        self.has_left_behind_on_loop = False
         self._executor: ExecutorPort
         self._loop: asyncio.AbstractEventLoop
         self.on_ended: Callable[[], None] = _nothing
@@ -76,6 +79,7 @@ class Supervision:
             log.error("a job of the unknown type %s was assigned", attempt.assignment.type)
             self._finish(attempt, outcome.unknown_type(attempt.key))
         else:
+            attempt.taken_at = self._loop.time()
             self._claims.waiting.append(attempt)
 
     def cancel(self, key: LeaseKey, reason: str, grace: float | None) -> None:
@@ -155,6 +159,14 @@ class Supervision:
         for attempt in self._claims.withdraw_all():
             self._finish(attempt, outcome.not_begun(attempt.key, _INTERRUPTED))
 
+    def give_back(self, taken_before: float) -> None:
+        """Give back what has waited since before then, and what came after it."""
+        oldest = self._claims.oldest_waiting()
+        if oldest is None or oldest.taken_at >= taken_before:
+            return
+        for attempt in self._claims.withdraw_all():
+            self._finish(attempt, outcome.not_begun(attempt.key, _INTERRUPTED))
+
     def interrupt_all(self, grace: float) -> None:
         """Tell every handler to stop, and give its job back."""
         for attempt in self._claims.unreported():
@@ -194,6 +206,8 @@ class Supervision:
             attempt.timer.cancel()
             attempt.timer = None
         self._telemetry.left_behind(attempt)
+        if attempt.task is not None and attempt.task.is_async:
+            self.has_left_behind_on_loop = True
         seconds = attempt.seconds_run()
         self._finish(attempt, outcome.abandoned(attempt.key, attempt.stop, seconds))
         self._executor.abandon(attempt)

@@ -10,10 +10,10 @@ from jobmesh.v1.runner_service_pb2 import Report
 from jobmesh_runner.attempt import Attempt
 
 if TYPE_CHECKING:
+    from jobmesh_runner.capacity import CapacityTeller
     from jobmesh_runner.claims import Claims
     from jobmesh_runner.executor import Executor
     from jobmesh_runner.outbox import Outbox
-    from jobmesh_runner.pace import Pace
 
 _ended = metrics.counter(
     "jobmesh_runner_attempts_total", "Attempts that ended here.", ("type", "outcome")
@@ -77,11 +77,13 @@ class Telemetry:
         _attached.set(0)
         _ends.labels(reason).inc()
 
-    def watch(self, executor: Executor, claims: Claims, pace: Pace, outbox: Outbox) -> None:
+    def watch(
+        self, executor: Executor, claims: Claims, capacity: CapacityTeller, outbox: Outbox
+    ) -> None:
         """Ask these how much is in hand whenever the metrics are read."""
         _used.set_function(lambda: executor.used)
         _waiting.set_function(lambda: len(claims.waiting))
-        _prefetch.set_function(lambda: pace.prefetch)
+        _prefetch.set_function(lambda: capacity.prefetch)
         _unanswered.set_function(lambda: outbox.unanswered)
 
 

@@ -331,6 +331,38 @@ async def test_a_handler_that_blocks_its_loop_starves_no_lease(link: Link) -> No
     assert max(gaps) < 1.0
 
 
+async def test_a_blocked_loop_takes_no_jobs_and_gives_back_what_waits(link: Link) -> None:
+    link.assign(blocks := job("block.loop", seconds=5.0))
+    await until(lambda: blocks.job_id in link.started)
+    link.assign(waits := job("add", a=1))
+    assert (await link.report_of(waits)).WhichOneof("outcome") == "interrupted"
+    assert link.all("capacity")[-1].draining
+    assert result_of(await link.report_of(blocks)) == "blocked"
+    await until(lambda: not link.all("capacity")[-1].draining)
+    await _lives(link)
+
+
+async def test_a_loop_that_will_never_turn_again_ends_the_runner(peer: Peer, runner: Start) -> None:
+    process = runner(peer, slots=2, cancel_grace_seconds=1, drain_grace_seconds=1)
+    await process.start()
+    link = await peer.link()
+    link.assign(blocks := job("block.loop", seconds=60.0, timeout=0.5))
+    assert (await link.report_of(blocks)).failed.timed_out
+    assert process.child is not None
+    assert await asyncio.wait_for(process.child.wait(), 20) == 1
+    assert link.said_bye
+
+
+async def test_what_waits_behind_long_jobs_is_given_back(link: Link) -> None:
+    """Many short ones were taken ahead, and then come long ones: others may be idle."""
+    long = [job("wait.sync") for _ in range(4)]
+    behind = [job("add", a=n) for n in range(50)]
+    link.assign(*long, *behind)
+    for one in behind:
+        assert (await link.report_of(one)).WhichOneof("outcome") == "interrupted"
+    assert not {one.job_id for one in long} & {report.job_id for report in link.reports}
+
+
 async def test_memory_is_bounded_and_a_job_is_cheap(link: Link, process: ServiceProcess) -> None:
     count = 20_000
     jobs = [job("memory", n=n) for n in range(count)]

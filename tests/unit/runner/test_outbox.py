@@ -16,7 +16,8 @@ from jobmesh.v1.runner_service_pb2 import Report, WorkRequest
 from jobmesh_runner import outbox as module
 from jobmesh_runner.attempt import Attempt, LeaseKey
 from jobmesh_runner.claims import Claims
-from jobmesh_runner.outbox import Line, Outbox, PendingCheckpoint
+from jobmesh_runner.messages import Line
+from jobmesh_runner.outbox import Outbox, PendingCheckpoint
 from jobmesh_runner.progress_pace import INTERVAL_SECONDS
 from tests.unit.runner.claims_of import attempt, report, say
 
