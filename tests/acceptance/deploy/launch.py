@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,8 @@ from tests.support.process import ServiceProcess
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[3]
+# Where the example's handlers are found, as the image has it.
+PATH = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 PROGRAM = str(Path(sys.executable).with_name("jobmesh"))
 ENVOY = str(Path(sys.executable).with_name("envoy"))
 
@@ -72,7 +75,7 @@ async def running(
             settings = launch.environment | _put_right(launch, launches, dsn, nats_url)
             launch.process = ServiceProcess(
                 launch.name,
-                settings | {"PYTHONPATH": str(ROOT)},
+                settings | {"PYTHONPATH": PATH},
                 directory / f"{launch.name}.log",
                 (PROGRAM, *launch.arguments),
             )
