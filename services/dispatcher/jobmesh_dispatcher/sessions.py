@@ -3,7 +3,7 @@
 * Attach commits first, under a new attachment, then compares what the runner says it holds with the
   table: what the runner lacks is queued again, what it should not have it is told to stop.
 * A clean "bye" ends the session at once. A broken stream ends it after a grace, unless the runner
-  attached again, here or elsewhere.
+  attached again, here or elsewhere; or could not, since the database was away.
 * Each second the handlers that are to stop are told again, until they have reported; and jobs whose
   claim was committed without an answer are taken back.
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jobmesh.errors import BackendUnavailable, SessionEnded
+from jobmesh.errors import BackendUnavailable, Draining, SessionEnded, Unavailable
 from jobmesh.server.metrics import counter
 from jobmesh.server.tasks import Periodic, TaskOwner
 from jobmesh.v1 import runner_service_pb2 as pb
@@ -25,7 +25,7 @@ from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.lease import Lease
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.finish import settled
-from jobmesh_dispatcher.store.sessions import TakenBack, end_session, take_back
+from jobmesh_dispatcher.store.sessions import TakenBack, end_session, take_back_lacking
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -62,7 +62,7 @@ class Sessions:
         self._dispatcher_id = dispatcher_id
         self._grace = grace_seconds
         self._owner = TaskOwner()
-        self._repeater = Periodic("sessions", REPEAT_SECONDS, self._repeat)
+        self._repeater = Periodic("sessions", REPEAT_SECONDS, self.repeat)
         self._draining = False
         after_commit.nudges.on_cancel = lambda session_id: self.tell_cancelled()
 
@@ -104,6 +104,8 @@ class Sessions:
         if not known:
             raise SessionEnded(str(attachment.session_id))
         await self._compare(attachment, {(UUID(x.job_id), x.attempt) for x in hello.held})
+        if self._draining:
+            raise Draining  # it began meanwhile: nobody would tell this runner to go
         self._roster.add(attachment)
         return attachment
 
@@ -113,7 +115,9 @@ class Sessions:
         known = {(row["job_id"], row["attempt"]) for row in rows}
         if lacking := [job_id for job_id, attempt in known - held]:
             log.info("%d job(s) never reached runner %s", len(lacking), attachment.runner_id)
-            await self._take_back(attachment.session_id, lacking)
+            if not await self._take_back(attachment, lacking):
+                # Not SESSION_ENDED: what the runner does elsewhere by now goes on.
+                raise Unavailable("the session was attached again meanwhile")
         for row in rows:
             if (row["job_id"], row["attempt"]) in held:
                 attachment.leases[row["job_id"]] = _lease(row)
@@ -131,13 +135,19 @@ class Sessions:
         elif not self._draining:
             self._owner.spawn(f"grace-{attachment.runner_id}", self._end_after_grace(attachment))
 
+    @property
+    def graces(self) -> int:
+        """Streams that broke and may still be replaced by others."""
+        return len(self._owner)
+
     async def _end_after_grace(self, attachment: Attachment) -> None:
         await asyncio.sleep(self._grace)  # the grace itself: nothing else ends it
-        while True:
-            try:
-                return await self._end(attachment, "stream broken", crashed=True)
-            except BackendUnavailable:
-                await asyncio.sleep(self._grace)
+        try:
+            await self._end(attachment, "stream broken", crashed=True)
+        except BackendUnavailable:
+            # The runner could attach nowhere else. The leader, once the database is back, gives it
+            # a whole lease to do so.
+            log.warning("session of %s is left to the leader", attachment.runner_id)
 
     async def _end(self, attachment: Attachment, reason: str, *, crashed: bool) -> None:
         taken = await self._database.run(
@@ -153,10 +163,16 @@ class Sessions:
             ENDED.labels(reason).inc()
         self.taken(taken)
 
-    async def _take_back(self, session_id: UUID, job_ids: Sequence[UUID]) -> None:
-        self.taken(
-            await self._database.run(lambda c: take_back(c, session_id, job_ids, crashed=False))
+    async def _take_back(self, attachment: Attachment, job_ids: Sequence[UUID]) -> bool:
+        """Take back what the runner lacks; False if its session is not attached here any more."""
+        session_id, attachment_id = attachment.session_id, attachment.id
+        taken = await self._database.run(
+            lambda c: take_back_lacking(c, session_id, attachment_id, job_ids)
         )
+        if taken is None:
+            return False
+        self.taken(taken)
+        return True
 
     def taken(self, taken: TakenBack) -> None:
         """Follow up on jobs that were taken back."""
@@ -167,7 +183,8 @@ class Sessions:
         """A handler has to be stopped: do not wait for the next repetition."""
         self._repeater.wake()
 
-    async def _repeat(self) -> None:
+    async def repeat(self) -> None:
+        """Tell of handlers to be stopped, and take back what runners should have and have not."""
         attachments = {attachment.session_id: attachment for attachment in self._roster}
         if not attachments:
             return
@@ -183,7 +200,8 @@ class Sessions:
                 for j in row["job_ids"]
                 if j not in attachment.leases and j not in attachment.reporting
             ]
-            await self._take_back(attachment.session_id, unknown)
+            if unknown:
+                await self._take_back(attachment, unknown)
 
 
 def _lease(row: Record) -> Lease:

@@ -54,6 +54,19 @@ async def end_session(
     return taken
 
 
+async def take_back_lacking(
+    connection: Connection, session_id: UUID, attachment: UUID, job_ids: Sequence[UUID]
+) -> TakenBack | None:
+    """Take jobs back that a runner does not have; None if its session has ended or moved on.
+
+    Then another dispatcher may have given it jobs that this one knows nothing of. As long as the
+    attachment is held, nobody else gives it any.
+    """
+    if not await connection.fetch(load("lock_sessions"), [session_id], [attachment]):
+        return None
+    return await take_back(connection, session_id, job_ids, crashed=False)
+
+
 async def take_back(
     connection: Connection, session_id: UUID, job_ids: Sequence[UUID] | None, *, crashed: bool
 ) -> TakenBack:
