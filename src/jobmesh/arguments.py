@@ -17,7 +17,7 @@ import msgspec
 from jobmesh import codec
 from jobmesh.context import ContextBase, SyncJobContext
 
-_PATH = re.compile(r" - at `\$\.?(.*)`$")
+_PATH = re.compile(r" - at `\$\.?([^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|contains unknown) field `([^`]*)`")
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -167,10 +167,10 @@ def _convert_other(name: str, value: object, hint: Any) -> Any:
 
 def _explain(error: msgspec.ValidationError) -> InvalidArguments:
     """The message of msgspec, taken apart into the field's path and what is wrong with it."""
-    text = str(error)
-    path = _PATH.search(text)
-    where = path[1] if path else ""
-    why = text[: path.start()] if path else text
+    where, why = "", str(error)
+    # More than one if a model that validates itself said where within it: the outermost is last.
+    while path := _PATH.search(why):
+        where, why = _join(where, path[1]), why[: path.start()]
     named = _NAMED.search(why)
     if named is None:
         return InvalidArguments(where, why.replace("`", ""))

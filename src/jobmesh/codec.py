@@ -58,7 +58,21 @@ def decode_foreign(kind: type, value: object) -> object:
     validate = getattr(kind, "model_validate", None)
     if validate is None:
         raise TypeError(f"{kind!r} cannot be decoded from JSON")
-    return validate(value)
+    try:
+        return validate(value)
+    except ValueError as error:
+        raise _told_shortly(error) from None
+
+
+def _told_shortly(error: ValueError) -> ValueError:
+    """Pydantic's first complaint in the form of msgspec's, which names the field and no value."""
+    listed = getattr(error, "errors", None)
+    if not callable(listed):
+        return error
+    first, *others = listed()
+    more = f" (and {len(others)} more)" if others else ""
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+    return ValueError(f"{first['msg']}{more} - at `${path}`")
 
 
 def _encode_foreign(value: object) -> object:

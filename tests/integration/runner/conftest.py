@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,10 @@ async def runner(ports: PortPool, tmp_path: Path) -> AsyncIterator[Start]:
     numbers = itertools.count(1)
 
     def make(
-        *peers: Peer, app: str = "tests.integration.runner.handlers:app", **settings: object
+        *peers: Peer,
+        app: str = "tests.integration.runner.handlers:app",
+        beside: Mapping[str, str] | None = None,
+        **settings: object,
     ) -> ServiceProcess:
         number = next(numbers)
         environment = {
@@ -47,6 +50,7 @@ async def runner(ports: PortPool, tmp_path: Path) -> AsyncIterator[Start]:
             "JOBMESH_HTTP_PORT": str(ports.take()),
             "JOBMESH_DRAIN_GRACE_SECONDS": "1",
             **{f"JOBMESH_{name.upper()}": str(value) for name, value in settings.items()},
+            **(beside or {}),
         }
         log = tmp_path / f"runner-{number}.log"
         process = ServiceProcess("runner", environment, log, (sys.executable, "-c", SERVE))

@@ -11,6 +11,7 @@ import pytest
 from jobmesh.dev.probe import answers_ok
 from tests.integration.runner.conftest import Start
 from tests.integration.runner.peer import LEASE_LOST, Link, Peer, job, result_of
+from tests.integration.server.collector import collecting
 from tests.support.process import ServiceProcess
 from tests.support.wait import until
 
@@ -416,3 +417,25 @@ def _cpu_seconds(pid: int) -> float:
 def _resident_bytes(pid: int) -> int:
     with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
         return int(file.read().split()[1]) * 4096
+
+
+async def test_a_trace_goes_on_in_the_handler(peer: Peer, runner: Start) -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    async with collecting() as collector:
+        exporter = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}"}
+        process = runner(peer, beside=exporter)
+        await process.start()
+        link = await peer.link()
+        good, bad = job("add", a=1), job("fail")
+        for one in (good, bad):
+            one.traceparent = f"00-{trace_id}-b7ad6b7169203331-01"
+        link.assign(good, bad)
+        await link.report_of(good)
+        await link.report_of(bad)
+        assert await process.terminate() == 0
+        [run], [failed] = collector.named("run add"), collector.named("run fail")
+    assert run.trace_id.hex() == failed.trace_id.hex() == trace_id
+    assert run.parent_span_id.hex() == "b7ad6b7169203331"
+    attributes = {a.key: a.value.string_value or a.value.int_value for a in run.attributes}
+    assert attributes["jobmesh.job_id"] == good.job_id
+    assert failed.status.code == 2  # error

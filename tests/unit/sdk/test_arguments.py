@@ -158,6 +158,31 @@ def test_further_arguments_are_checked_by_their_annotation() -> None:
         arguments.decode(b'{"a": 2}')
 
 
+class Complaint(ValueError):
+    """As pydantic raises it."""
+
+    def errors(self) -> list[dict[str, Any]]:
+        return [
+            {"loc": ("sides", 2, "length"), "msg": "Field required", "input": "secret"},
+            {"loc": (), "msg": "Too many", "input": "secret"},
+        ]
+
+
+class Complaining:
+    @classmethod
+    def model_validate(cls, value: Any) -> Complaining:
+        raise Complaint("a text of many lines with secret")
+
+
+def test_a_model_that_lists_its_complaints_is_quoted_without_values() -> None:
+    def handler(models: list[Complaining]) -> None: ...
+
+    with pytest.raises(InvalidArguments) as refused:
+        Arguments(handler).decode(b'{"models": [{}]}')
+    assert str(refused.value) == "models[0].sides[2].length: Field required (and 1 more)"
+    assert refused.value.field == "models[0].sides[2].length"
+
+
 def test_a_model_that_validates_itself_is_asked_to() -> None:
     def handler(model: Validating, more: list[Validating] = []) -> None: ...  # noqa: B006
 
