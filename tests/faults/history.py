@@ -66,9 +66,12 @@ class History:
     operations: list[Operation] = field(default_factory=list)
 
     @asynccontextmanager
-    async def operation(self, kind: str) -> AsyncIterator[Operation]:
-        """Record what happens inside; an error that a mesh answers with does not get out."""
-        operation = Operation(len(self.operations), kind, time.time())
+    async def operation(self, kind: str, *job_ids: str) -> AsyncIterator[Operation]:
+        """Record what happens inside, to these jobs if they are known before it.
+
+        An error that the mesh answers with does not get out.
+        """
+        operation = Operation(len(self.operations), kind, time.time(), job_ids=job_ids)
         self.operations.append(operation)
         try:
             yield operation

@@ -70,7 +70,7 @@ def chosen(names: Sequence[str]) -> dict[str, Kind]:
 
     :raises ValueError: one means nothing.
     """
-    found = {}
+    found: dict[str, Kind] = {}
     for name in names or ("",):
         fitting = {kind: KINDS[kind] for kind in KINDS if kind.startswith(name)}
         if not fitting:
