@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import cache
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -22,7 +23,7 @@ async def note(job: JobContext, number: int = 0, millis: int = 0) -> int:
     return number
 
 
-OFTEN = Retry(max_attempts=50, initial_interval="50ms", backoff_coefficient=1, jitter=0.5)
+OFTEN = Retry(max_attempts=1000, initial_interval="50ms", backoff_coefficient=1, jitter=0.5)
 
 
 @app.task("stumble", retry=OFTEN)
@@ -31,6 +32,15 @@ async def stumble(job: JobContext, falls: int = 1, millis: int = 0) -> int:
     await asyncio.sleep(millis / 1000)
     if job.failures < falls:
         raise RuntimeError(f"fall {job.failures + 1} of {falls}")
+    return job.failures
+
+
+@app.task("stumble_on", retry=OFTEN)
+async def stumble_on(job: JobContext, until: str, millis: int = 0) -> int:
+    """Fail until that file exists."""
+    await asyncio.sleep(millis / 1000)
+    if not Path(until).exists():
+        raise RuntimeError(f"fall {job.failures + 1}, and not the last one")
     return job.failures
 
 

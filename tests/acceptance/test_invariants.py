@@ -10,6 +10,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -26,7 +27,7 @@ from jobmesh.dev.postgres import EmbeddedPostgres
 from jobmesh.ids import new_id
 from jobmesh.v1.job_service_pb2 import WatchJobRequest
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
-from tests.acceptance.handlers import note, stumble
+from tests.acceptance.handlers import note, stumble, stumble_on
 from tests.acceptance.load import Load, Work, under_load
 from tests.support.fleet import Fleet, own_nats, own_postgres, plain_nats
 from tests.support.wait import until
@@ -325,17 +326,22 @@ async def by_client(mesh: jobmesh.Client, job_id: str) -> list[int]:
 
 
 async def all_see_more(watchers: list[Watcher], revisions: int) -> None:
-    """Wait until each has seen so many revisions more, or the end."""
+    """Wait until each has seen so many revisions more."""
     wanted = [watcher.last + revisions for watcher in watchers]
     await until(
-        lambda: all(w.ended or w.last >= r for w, r in zip(watchers, wanted, strict=True)), 20
+        lambda: all(w.last >= r for w, r in zip(watchers, wanted, strict=True)),
+        30,
+        lambda: f"{wanted} of {[watcher.last for watcher in watchers]}",
     )
 
 
-async def test_a_watcher_sees_every_revision_and_the_end_whoever_dies(fleet: Fleet) -> None:
+async def test_a_watcher_sees_every_revision_and_the_end_whoever_dies(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    enough = tmp_path / "enough"
     gateways = [gateway.address for gateway in fleet.of("gateway")]
     async with fleet.client(patience=PATIENCE) as mesh:
-        jobs = await mesh.submit_many([(stumble, {"falls": 14, "millis": 250})] * 6)
+        jobs = await mesh.submit_many([(stumble_on, {"until": str(enough), "millis": 300})] * 6)
         # Half of them begin at either gateway.
         watchers = [
             Watcher(gateways[number % 2 :] + gateways[: number % 2], job.id)
@@ -348,6 +354,7 @@ async def test_a_watcher_sees_every_revision_and_the_end_whoever_dies(fleet: Fle
                 await all_see_more(watchers, 2)
                 await fleet.restart(victim)
             await all_see_more(watchers, 1)
+            enough.touch()
             await asyncio.wait_for(asyncio.gather(*watching), 60)
             told = await asyncio.wait_for(asyncio.gather(*clients), 60)
         finally:
