@@ -38,5 +38,6 @@ class AfterCommit:
         if claimed.messages:
             self._publisher.offer(claimed.messages)
         self.events.states(claimed.rows, "claim_time")
+        self.events.states(claimed.expired)
         if claimed.held_types:
             self.nudges.held(claimed.held_types)

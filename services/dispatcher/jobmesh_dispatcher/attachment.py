@@ -47,6 +47,8 @@ class Attachment:
         self.draining = hello.draining
         self.version = hello.version
         self.leases: dict[UUID, Lease] = {}
+        self._suspects: list[Lease] = []
+        self.set_aside = False  # for a suspect that is to have a runner for itself
         self.reporting: dict[UUID, Lease] = {}
         self.held_hint = True  # jobs may be parked that it could run
         self.bye = False
@@ -57,10 +59,28 @@ class Attachment:
 
     @property
     def free(self) -> int:
-        """How many more jobs it takes."""
-        if self.draining or self._closed:
+        """How many more jobs it takes, of those that may have neighbours."""
+        return 0 if self.set_aside else self.room
+
+    @property
+    def room(self) -> int:
+        """How many more jobs it takes; none beside one that is to be alone."""
+        if self.draining or self._closed or self._has_lonely():
             return 0
         return max(0, self.slots + self.prefetch - len(self.leases))
+
+    def _has_lonely(self) -> bool:
+        return bool(self._suspects) and any(lease.suspect > 1 for lease in self.suspects())
+
+    def suspects(self) -> list[Lease]:
+        """Its jobs that are suspected of having taken a runner down."""
+        if self._suspects:
+            self._suspects = [
+                lease
+                for lease in self._suspects
+                if lease.suspect and self.leases.get(lease.job_id) is lease
+            ]
+        return self._suspects
 
     def seat(self) -> Seat:
         """What it can take, as a claim sees it."""
@@ -72,17 +92,24 @@ class Attachment:
             types=self.types,
             queues=self.queues,
             slots=max(1, self.slots),
-            free=self.free,
+            free=self.room,
             running=len(self.leases),
+            set_aside=self.set_aside,
         )
 
     def assign(self, jobs: Iterable[tuple[Lease, Assignment]]) -> None:
         """Give it claimed jobs."""
         assignments = pb.Assignments()
         for lease, assignment in jobs:
-            self.leases[lease.job_id] = lease
+            self.hold(lease)
             assignments.jobs.append(assignment)
         self.send(pb.WorkResponse(assignments=assignments))
+
+    def hold(self, lease: Lease) -> None:
+        """Note a claim that it has."""
+        self.leases[lease.job_id] = lease
+        if lease.suspect:
+            self._suspects.append(lease)
 
     def lease_of(self, job_id: UUID, attempt: int) -> Lease | None:
         """The claim, if it is still the runner's and nothing was reported of it."""

@@ -16,18 +16,23 @@ QUEUE_PAUSED = "QUEUE_PAUSED"
 
 
 class Candidate(NamedTuple):
-    """A job that is QUEUED, and locked."""
+    """A job that is QUEUED, and locked. `alone`: to be given a runner that has nothing else."""
 
     job_id: UUID
     namespace: str
     queue: str
     type: str
     priority: int
+    alone: bool = False
 
 
 @dataclass(slots=True)
 class Seat:
-    """What an attached runner can still take. `queues` of None means all of them."""
+    """What an attached runner can still take. `queues` of None means all of them.
+
+    One that is set aside takes, once it has nothing else, only a job that is to be `alone`. One
+    that has such a job has no room until that one is cleared.
+    """
 
     session_id: UUID
     attachment: UUID
@@ -38,6 +43,7 @@ class Seat:
     slots: int
     free: int
     running: int
+    set_aside: bool = False
 
     def fits(self, job: Candidate) -> bool:
         """Whether the runner would run this job, if it had room."""
@@ -85,7 +91,7 @@ def decide(
         elif (seat := least_loaded(job, seats)) is None:
             decision.parks.append((job, NO_RUNNER))
         else:
-            seat.free -= 1
+            seat.free = 0 if job.alone else seat.free - 1
             seat.running += 1
             if left is not None:
                 free[name] = left - 1
@@ -97,9 +103,33 @@ def least_loaded(job: Candidate, seats: Sequence[Seat]) -> Seat | None:
     """The runner that fits and has the smallest share of its slots taken; the first of equals."""
     best: Seat | None = None
     for seat in seats:
-        if seat.free > 0 and seat.fits(job) and (best is None or _load(seat) < _load(best)):
+        if _has_room(seat, job) and seat.fits(job) and (best is None or _load(seat) < _load(best)):
             best = seat
     return best
+
+
+def _has_room(seat: Seat, job: Candidate) -> bool:
+    if job.alone:
+        return seat.free > 0 and seat.running == 0
+    return seat.free > 0 and not seat.set_aside
+
+
+def idle_seat(job: Candidate, seats: Iterable[Seat]) -> Seat | None:
+    """A runner that fits and has nothing at all."""
+    return next((seat for seat in seats if _has_room(seat, job) and seat.fits(job)), None)
+
+
+def set_aside(lonely: Iterable[Candidate], seats: Sequence[Seat]) -> set[UUID]:
+    """Sessions whose runners are given nothing more, so that each of these jobs gets one to itself.
+
+    The least loaded that fits, one for each job; none for a job that an idle one fits.
+    """
+    chosen: set[UUID] = set()
+    for job in lonely:
+        fitting = [seat for seat in seats if seat.fits(job) and seat.session_id not in chosen]
+        if fitting:
+            chosen.add(min(fitting, key=_load).session_id)
+    return chosen
 
 
 def _load(seat: Seat) -> float:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobmesh.errors import BackendUnavailable
@@ -26,8 +27,10 @@ from jobmesh.server.tasks import TaskOwner
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.assignments import assignment_of
 from jobmesh_dispatcher.attachment import Attachment
+from jobmesh_dispatcher.claiming import Candidate, idle_seat, set_aside
 from jobmesh_dispatcher.pulls import Pulled, Pulls
-from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held
+from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held, claim_lonely
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 JOBS_A_ROUND = 512
+LONELY_A_ROUND = 32
 TICK_SECONDS = 1.0
 WAIT_FOR_ROOM_SECONDS = 0.1
 RETRY_SECONDS = 0.5
@@ -63,6 +67,7 @@ class DispatchLoop:
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
         self._at_hand: list[Pulled] = []
+        self._lonely_hint = True  # jobs may be parked that are to have a runner for themselves
         self._unhealthy = False  # the database did not take the last claim: pull no more
         self._wake = asyncio.Event()
         self._wake_pulls = asyncio.Event()
@@ -115,11 +120,14 @@ class DispatchLoop:
         except TimeoutError:
             # Nudges may be lost: look for parked jobs once in a while.
             if seconds == TICK_SECONDS:
+                self._lonely_hint = True
                 for attachment in self._roster:
                     attachment.held_hint = True
         self._wake.clear()
 
     async def _round(self) -> None:
+        if self._lonely_hint:
+            await self._place_lonely()
         for attachment in self._roster:
             if attachment.held_hint and attachment.free:
                 await self._claim_held(attachment)
@@ -175,6 +183,27 @@ class DispatchLoop:
         await failpoints.reach("claim.before_ack")
         await self.pulls.ack(batch)
 
+    async def _place_lonely(self) -> None:
+        """Give suspects that are to be alone to idle runners, and set others aside for the rest.
+
+        Jobs that no runner here fits are another dispatcher's.
+        """
+        rows = await self._database.fetch(load("lonely_jobs"), LONELY_A_ROUND)
+        self._lonely_hint = False
+        waiting: list[Candidate] = []
+        for job in [Candidate(**row, alone=True) for row in rows]:
+            seat = idle_seat(job, self._roster.seats())
+            if seat is None:
+                waiting.append(job)
+            else:
+                self._hand_out(await self._database.run(partial(claim_lonely, job=job, seat=seat)))
+        here = [attachment.seat() for attachment in self._roster if not attachment.draining]
+        chosen = set_aside(waiting, here)
+        for attachment in self._roster:
+            attachment.set_aside = attachment.session_id in chosen
+            # Looked at again when its last job is reported, which wakes the loop.
+            self._lonely_hint |= attachment.set_aside
+
     async def _claim_held(self, attachment: Attachment) -> None:
         seat = attachment.seat()
         room = seat.free
@@ -196,6 +225,7 @@ class DispatchLoop:
                 attachment.assign(jobs)  # type: ignore[arg-type]
         CLAIMED.inc(len(claimed.rows))
         PARKED.inc(len(claimed.held_types))
+        self._lonely_hint |= claimed.lonely
         if claimed.held_types:
             self._roster.hint_held(claimed.held_types)
         self._after_commit.claimed(claimed)

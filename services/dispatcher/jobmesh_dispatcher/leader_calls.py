@@ -7,6 +7,7 @@ from uuid import UUID
 
 from jobmesh.v1 import dispatch_service_pb2 as pb
 from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.expire import expire
 from jobmesh_dispatcher.store.leadership import hold_epoch
 from jobmesh_dispatcher.store.promote import Promoted, promote
 from jobmesh_dispatcher.store.retention import ensure_partitions, retain
@@ -14,6 +15,7 @@ from jobmesh_dispatcher.store.sessions import TakenBack, end_session
 
 if TYPE_CHECKING:
     import grpc
+    from asyncpg import Record
 
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.database import Connection, Database
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_PROMOTED = 5000
+MAX_EXPIRED = 1000
 RETAIN_SECONDS = 20.0
 
 
@@ -58,6 +61,20 @@ class LeaderCalls:
         if promoted.next_due_seconds is not None:
             response.next_due_in.FromMicroseconds(int(promoted.next_due_seconds * 1e6))
         return response
+
+    async def ExpireJobs(
+        self, request: pb.ExpireJobsRequest, context: Context
+    ) -> pb.ExpireJobsResponse:
+        """Cancel jobs that have waited for too long."""
+        limit = min(request.limit or MAX_EXPIRED, MAX_EXPIRED)
+
+        async def act(connection: Connection) -> list[Record]:
+            await hold_epoch(connection, request.epoch)
+            return await expire(connection, limit)
+
+        rows = await self._database.run(act)
+        self._after_commit.changed(rows, [])
+        return pb.ExpireJobsResponse(expired=len(rows))
 
     async def ReadSessions(
         self, request: pb.ReadSessionsRequest, context: Context

@@ -32,6 +32,8 @@ class Lease:
     priority: int
     type: str
     failures: int
+    crashes: int
+    suspect: int  # 0 no, 1 of taking its runner down, 2 in spite of a process of its own
     policy: RetryPolicy
     counted: bool
     started: bool
@@ -57,6 +59,8 @@ class Lease:
             priority=row["priority"],
             type=row["type"],
             failures=row["failures"],
+            crashes=row["crashes"],
+            suspect=row["suspect"],
             policy=(spec or JobSpec.FromString(row["spec"])).retry_policy,
             counted=row["slot"],
             started=False,

@@ -49,7 +49,7 @@ class Roster:
 
     def seats(self) -> list[Seat]:
         """What all of them can take."""
-        return [attachment.seat() for attachment in self._attachments.values() if attachment.free]
+        return [attachment.seat() for attachment in self._attachments.values() if attachment.room]
 
     @property
     def free(self) -> int:

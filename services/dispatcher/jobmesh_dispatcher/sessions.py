@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -120,7 +120,7 @@ class Sessions:
                 raise Unavailable("the session was attached again meanwhile")
         for row in rows:
             if (row["job_id"], row["attempt"]) in held:
-                attachment.leases[row["job_id"]] = _lease(row)
+                attachment.hold(_lease(row))
         async with self._database.connection() as connection:
             recorded = await settled(connection, list(held - known))
         if lost := held - known - recorded:
@@ -190,6 +190,7 @@ class Sessions:
             return
         for row in await self._database.fetch(load("cancelling_jobs"), list(attachments)):
             _cancel(attachments[row["session_id"]], row)
+        await self._clear_suspects(attachments.values())
         held = [job_id for a in attachments.values() for job_id in (*a.leases, *a.reporting)]
         for row in await self._database.fetch(load("unknown_jobs"), list(attachments), held):
             # Looked up again: a report may have been recorded, and a claim assigned, since `held`
@@ -202,6 +203,21 @@ class Sessions:
             ]
             if unknown:
                 await self._take_back(attachment, unknown)
+
+    async def _clear_suspects(self, attachments: Iterable[Attachment]) -> None:
+        """Clear suspects that have run for long enough: their runners may have other jobs again."""
+        suspects = {lease.key: lease for a in attachments for lease in a.suspects()}
+        if not suspects:
+            return
+        leases = sorted(suspects.values(), key=lambda lease: lease.job_id)
+        columns = (
+            [x.job_id for x in leases],
+            [x.attempt for x in leases],
+            [x.session_id for x in leases],
+        )
+        for row in await self._database.fetch(load("clear_suspects"), *columns):
+            suspects[row["job_id"], row["attempt"]].suspect = 0
+            self._roster.changed()
 
 
 def _lease(row: Record) -> Lease:

@@ -49,6 +49,8 @@ class Submission(NamedTuple):
             UUID(spec.parent_job_id) if spec.parent_job_id else None,
             to_datetime(spec.run_at) if spec.HasField("run_at") else None,
             spec.delay.seconds + spec.delay.nanos / 1e9 if spec.HasField("delay") else 0.0,
+            to_datetime(spec.deadline) if spec.HasField("deadline") else None,
+            expiry_seconds(spec),
         )
 
 
@@ -67,6 +69,13 @@ def read_submission(message: JobSubmission) -> Submission:
         digest=message.digest,
         traceparent=message.traceparent,
     )
+
+
+def expiry_seconds(spec: JobSpec) -> float | None:
+    """How long after it became ready the job expires unless it has started; None for never."""
+    if not spec.HasField("expires_after"):
+        return None
+    return spec.expires_after.seconds + spec.expires_after.nanos / 1e9
 
 
 def to_datetime(time: Timestamp) -> datetime:

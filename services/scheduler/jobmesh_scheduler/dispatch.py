@@ -47,6 +47,11 @@ class LeaderCalls:
         request = pb.PromoteJobsRequest(epoch=epoch, limit=limit)
         return await _answer(epoch, self._stub.PromoteJobs(request, timeout=PROMOTE_TIMEOUT))
 
+    async def expire_jobs(self, epoch: int, limit: int) -> pb.ExpireJobsResponse:
+        """Cancel at most ``limit`` jobs that have expired."""
+        request = pb.ExpireJobsRequest(epoch=epoch, limit=limit)
+        return await _answer(epoch, self._stub.ExpireJobs(request, timeout=PROMOTE_TIMEOUT))
+
     async def sessions(self, epoch: int) -> pb.ReadSessionsResponse:
         """Read the live sessions."""
         request = pb.ReadSessionsRequest(epoch=epoch)

@@ -14,6 +14,7 @@ from jobmesh_scheduler.database import Database
 from jobmesh_scheduler.dispatch import LeaderCalls
 from jobmesh_scheduler.duties import Duty, perform
 from jobmesh_scheduler.election import Election, Timing
+from jobmesh_scheduler.expiry import Expiry
 from jobmesh_scheduler.promotion import Promotion
 from jobmesh_scheduler.reconciliation import Reconciliation
 from jobmesh_scheduler.retention import Retention
@@ -71,6 +72,7 @@ class Leader:
         return (
             Retention(calls),
             Promotion(calls, tenure),
+            Expiry(calls, tenure),
             Sessions(calls, self._config.session_lease_seconds),
             Reconciliation(calls),
         )

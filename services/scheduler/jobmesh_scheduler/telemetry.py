@@ -23,6 +23,9 @@ DUTY_FAILURES: Final = metrics.counter(
 PROMOTED: Final = metrics.counter(
     "jobmesh_scheduler_promoted_total", "Scheduled and retrying jobs queued when due"
 )
+EXPIRED_JOBS: Final = metrics.counter(
+    "jobmesh_scheduler_expired_jobs_total", "Jobs cancelled since they waited for too long"
+)
 SESSIONS: Final = metrics.gauge("jobmesh_scheduler_sessions", "Live sessions that the leader saw")
 EXPIRED: Final = metrics.counter(
     "jobmesh_scheduler_expired_sessions_total", "Silent sessions ended"

@@ -10,7 +10,7 @@ from jobmesh.validation.enums import check_enum
 from jobmesh.validation.identity import check_uuid
 from jobmesh.validation.retry_policy import check_retry_policy
 from jobmesh.validation.text import check_labels, check_name
-from jobmesh.validation.times import DELAY, TIMEOUT, check_duration, check_timestamp
+from jobmesh.validation.times import DELAY, LONG_TIMEOUT, TIMEOUT, check_duration, check_timestamp
 from jobmesh.validation.violations import Violations
 
 NOT_SUPPORTED = "is not supported yet"
@@ -38,6 +38,10 @@ def _timeout(value: Any, path: str, found: Violations) -> None:
     check_duration(value, path, found, TIMEOUT)
 
 
+def _long_timeout(value: Any, path: str, found: Violations) -> None:
+    check_duration(value, path, found, LONG_TIMEOUT)
+
+
 def _delay(value: Any, path: str, found: Violations) -> None:
     check_duration(value, path, found, DELAY)
 
@@ -59,11 +63,11 @@ _BY_NAME: dict[str, Check] = {
     "priority": _priority,
     "retry_policy": check_retry_policy,
     "timeout": _timeout,
-    "heartbeat_timeout": _not_supported,
-    "deadline": _not_supported,
+    "heartbeat_timeout": _long_timeout,
+    "deadline": check_timestamp,
     "run_at": check_timestamp,
     "delay": _delay,
-    "expires_after": _not_supported,
+    "expires_after": _long_timeout,
     "shard_key": _not_supported,
     "concurrency_key": _not_supported,
     "fairness_key": _not_supported,

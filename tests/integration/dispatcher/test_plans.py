@@ -93,12 +93,14 @@ BY_LEASE: dict[str, tuple[object, ...]] = {
     "save_progress": (1, SESSION, b""),
     "save_checkpoints": (1, SESSION, b"", ""),
     "append_logs": (1, SESSION, 1, 1, ""),
+    "clear_suspects": (1, SESSION),
     "finish_jobs": (
         *(1, SESSION, "SUCCEEDED", "COMPLETED", "SUCCEEDED", 0, b"1", "application/json"),
-        *(None, "", "", True, None, 0.1),
+        *(None, "", "", True, None, 0.1, 0),
     ),
     "return_jobs": (
         *(1, SESSION, "RETRYING", "FAILED", "FAILED", 1, 1.0, b"", "", "", True, None, 0.1),
+        *(0, True),
     ),
 }
 BY_ID: dict[str, tuple[object, ...]] = {

@@ -10,7 +10,7 @@ from tests.support.job_rows import Connection
 FILES = sorted(MIGRATIONS.glob("*.sql"))
 ENDED_ONLY = {"result", "result_type", "end_time"}
 # How jobs are dispatched is no concern of whoever reads them.
-INTERNAL = {"woken_at", "slot"}
+INTERNAL = {"woken_at", "slot", "deadline", "expire_at", "suspect", "suspect_seconds", "steps"}
 MEASURED = {"basic_bytes", "further_bytes"}
 
 

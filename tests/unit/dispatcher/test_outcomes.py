@@ -16,7 +16,7 @@ from jobmesh_dispatcher.lease import Lease
 from jobmesh_dispatcher.outcomes import decide
 
 
-def lease(failures: int = 0, policy: RetryPolicy | None = None) -> Lease:
+def lease(failures: int = 0, policy: RetryPolicy | None = None, crashes: int = 0) -> Lease:
     return Lease(
         job_id=UUID(new_id()),
         attempt=1,
@@ -26,6 +26,8 @@ def lease(failures: int = 0, policy: RetryPolicy | None = None) -> Lease:
         priority=4,
         type="t",
         failures=failures,
+        crashes=crashes,
+        suspect=0,
         policy=policy or RetryPolicy(),
         counted=False,
         started=True,
@@ -46,6 +48,7 @@ reports = st.sampled_from(
         failed(),
         failed(retryable=False),
         pb.Report(failed=pb.Failed(error=JobError(retryable=True), timed_out=True)),
+        pb.Report(failed=pb.Failed(error=JobError(retryable=True), crashed=True)),
         pb.Report(cancelled=pb.Cancelled()),
         pb.Report(snoozed=pb.Snoozed()),
         pb.Report(interrupted=pb.Interrupted()),
@@ -59,13 +62,44 @@ reports = st.sampled_from(
     st.integers(0, 6),
     st.sampled_from(["RUNNING", "CANCELLING"]),
     st.floats(0, 1, exclude_max=True),
+    st.none() | st.floats(-10, 10),
 )
 def test_a_verdict_is_a_transition_that_exists(
-    report: pb.Report, failures: int, state: str, u: float
+    report: pb.Report, number: int, state: str, u: float, left: float | None
 ) -> None:
-    verdict = decide(report, lease(failures), state, u)
+    verdict = decide(report, lease(number, crashes=number), state, u, left)
     assert State(verdict.state) in TRANSITIONS[State(state)]
     assert verdict.delay >= 0
+    assert not (verdict.failed and verdict.crashed)
+    if left is not None and verdict.state == "RETRYING":
+        assert verdict.delay < left  # nothing is tried again beyond the deadline
+
+
+def test_a_suspect_that_ends_its_process_is_charged_a_crash_and_stays_one() -> None:
+    crashed = pb.Report(failed=pb.Failed(error=JobError(retryable=True), crashed=True))
+    policy = RetryPolicy(max_attempts=1)  # it is no failure
+    verdict = decide(crashed, lease(0, policy, crashes=2), "RUNNING", 0.5)
+    assert (verdict.state, verdict.reason) == ("RETRYING", "CRASHED")
+    assert (verdict.crashed, verdict.cleared) == (True, False)
+    verdict = decide(crashed, lease(0, policy, crashes=3), "RUNNING", 0.5)
+    assert (verdict.state, verdict.reason) == ("DEAD", "CRASHED")
+
+
+def test_a_job_with_no_time_left_for_another_attempt_is_dead_for_what_failed() -> None:
+    timed_out = pb.Report(failed=pb.Failed(error=JobError(retryable=True), timed_out=True))
+    verdict = decide(timed_out, lease(), "RUNNING", 0.0, -0.1)
+    assert (verdict.state, verdict.reason) == ("DEAD", "TIMED_OUT")
+    verdict = decide(failed(), lease(), "RUNNING", 0.0, 0.9)  # the backoff is 1 s
+    assert (verdict.state, verdict.reason) == ("DEAD", "FAILED")
+    assert decide(failed(), lease(), "RUNNING", 0.0, 1.1).state == "RETRYING"
+
+
+def test_whatever_a_suspect_reports_of_its_handler_clears_it() -> None:
+    snoozed = pb.Report(snoozed=pb.Snoozed())
+    assert decide(failed(), lease(), "RUNNING", 0.5).cleared
+    assert decide(snoozed, lease(), "RUNNING", 0.5).cleared
+    interrupted = pb.Report(interrupted=pb.Interrupted())
+    assert not decide(interrupted, lease(), "RUNNING", 0.5).cleared
 
 
 def test_the_last_failure_that_is_allowed_is_the_end() -> None:

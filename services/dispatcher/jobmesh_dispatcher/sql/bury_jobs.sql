@@ -13,7 +13,8 @@ WITH burial AS (
 INSERT INTO jobmesh.jobs_history (
     job_id, namespace, queue, type, priority, state, reason, revision, attempt, failures, crashes, spec, payload,
     payload_type, labels, queued_at, runner_id, claim_time, start_time, create_time, cancel_reason, progress, checkpoint,
-    checkpoint_type, error, error_type, log_lines, log_bytes, history, attempts, traceparent, schedule_id, parent_job_id, end_time)
+    checkpoint_type, error, error_type, log_lines, log_bytes, history, attempts, traceparent, schedule_id, parent_job_id, steps,
+    deadline, end_time)
 SELECT
     job_id, namespace, queue, type, priority, new_state, new_reason, revision + 1, attempt, failures, crashes + crashed, spec, payload,
     payload_type, labels, queued_at, runner_id, claim_time, start_time, create_time,
@@ -22,6 +23,6 @@ SELECT
     jobmesh.remember(history, ROW(revision + 1, new_state, new_reason, ended, attempt)::jobmesh.state_change),
     CASE WHEN session_id IS NULL THEN attempts
          ELSE jobmesh.remember(attempts, ROW(attempt, runner_id, start_time, ended, 'LOST', '', '', true)::jobmesh.attempt) END,
-    traceparent, schedule_id, parent_job_id, ended
+    traceparent, schedule_id, parent_job_id, steps, deadline, ended
 FROM gone
 RETURNING job_id, attempt, state, reason, revision, namespace, queue, type, priority, error_type, end_time

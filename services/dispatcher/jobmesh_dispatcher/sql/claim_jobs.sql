@@ -12,4 +12,5 @@ FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::boolean[]) AS claim (job_id,
 WHERE job.job_id = claim.job_id AND job.state = 'QUEUED'
 RETURNING job.job_id, job.state, job.reason, job.namespace, job.queue, job.type, job.priority, job.attempt, job.revision, job.failures,
     job.crashes, job.spec, job.payload, job.payload_type, job.checkpoint, job.checkpoint_type, job.traceparent,
-    job.create_time, job.claim_time, job.session_id, job.slot, job.log_lines, job.log_bytes
+    job.create_time, job.claim_time, job.session_id, job.slot, job.log_lines, job.log_bytes, job.suspect, job.steps,
+    extract(epoch FROM job.deadline - t.now)::float8 AS seconds_left

@@ -1,8 +1,8 @@
 -- RUNNING, CANCELLING -> SUCCEEDED, CANCELLED, DEAD: moves leased jobs to history, under their
 -- attempt and session. $1 job ids, $2 attempts, $3 session ids, $4 states, $5 reasons, $6 attempt
 -- outcomes, $7 failures charged, $8 results, $9 result types, $10 errors (JobError), $11 error
--- types, $12 error messages, $13 retryable, $14 progress, $15 seconds run, $16
--- crashes charged.
+-- types, $12 error messages, $13 retryable, $14 progress, $15 seconds run, $16 crashes
+-- charged.
 -- No index serves IS NOT DISTINCT FROM: each job is found by its id, never among all that run.
 WITH report AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bytea[],
@@ -24,7 +24,7 @@ INSERT INTO jobmesh.jobs_history (
     job_id, namespace, queue, type, priority, state, reason, revision, attempt, failures, crashes, spec, payload,
     payload_type, labels, queued_at, runner_id, claim_time, start_time, create_time, cancel_reason, progress, checkpoint,
     checkpoint_type, error, error_type, log_lines, log_bytes, history, attempts, traceparent, schedule_id, parent_job_id,
-    steps, slot, result, result_type, end_time)
+    steps, deadline, slot, result, result_type, end_time)
 SELECT
     job_id, namespace, queue, type, priority, new_state, new_reason, revision + 1, attempt, failures + failed, crashes + crashed, spec,
     payload, payload_type, labels, queued_at, runner_id, claim_time, began, create_time, cancel_reason,
@@ -35,7 +35,7 @@ SELECT
     jobmesh.remember(history, ROW(revision + 1, new_state, new_reason, ended, attempt)::jobmesh.state_change),
     jobmesh.remember(attempts, ROW(attempt, runner_id, began, ended, outcome, new_error_type, error_message,
                                    retryable)::jobmesh.attempt),
-    traceparent, schedule_id, parent_job_id, steps, slot, result, result_type, ended
+    traceparent, schedule_id, parent_job_id, steps, deadline, slot, result, result_type, ended
 FROM timed
 RETURNING job_id, attempt, state, reason, revision, end_time, slot, namespace, queue, type, error_type,
     extract(epoch FROM end_time - create_time)::float8 AS age_seconds

@@ -1,9 +1,9 @@
 """Claiming: jobs that are ready become leases of attached runners.
 
 Guarantee: when `claim` has committed, each job that was QUEUED among those named is either RUNNING
-under one session and a new attempt, or parked with the reason that holds it; a queue with
-`max_running` never has more jobs running than that. The order of locks is the same everywhere:
-sessions, queues, slots (by name), jobs (by id).
+under one session and a new attempt, or parked with the reason that holds it, or cancelled because
+it has expired; a queue with `max_running` never has more jobs running than that. The order of locks
+is the same everywhere: sessions, queues, slots (by name), jobs (by id).
 
 * A session that ended or moved meanwhile gets nothing: its row is taken under its attachment first,
   and whoever ends or moves it has to wait for this transaction, and then sees its claims.
@@ -22,9 +22,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jobmesh_dispatcher.claiming import Candidate, Decision, QueueLimit, Seat, decide
+from jobmesh_dispatcher.claiming import (
+    NO_RUNNER,
+    Candidate,
+    Decision,
+    QueueLimit,
+    Seat,
+    decide,
+)
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.sql import load
+from jobmesh_dispatcher.store.expire import bury_expired
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 from jobmesh_dispatcher.store.release import release_held
 
@@ -38,10 +46,15 @@ QueueName = tuple[str, str]
 
 @dataclass(slots=True)
 class Claimed:
-    """What a claim did. `rows` are those of `claim_jobs.sql`."""
+    """What a claim did. `rows` are those of `claim_jobs.sql`, `expired` those of `bury_jobs.sql`.
+
+    `lonely`: a job was parked that is to have a runner for itself.
+    """
 
     rows: list[Record] = field(default_factory=list)
     held_types: set[str] = field(default_factory=set)
+    expired: list[Record] = field(default_factory=list)
+    lonely: bool = False
     messages: list[OutboxMessage] = field(default_factory=list)
 
 
@@ -56,7 +69,16 @@ async def claim(
     rows = sorted(
         (row for row in rows if row["hold_reason"] is None), key=lambda row: order[row["job_id"]]
     )
-    return await _carry_out(connection, [_candidate(row) for row in rows], limits, seats)
+    return await _carry_out(connection, rows, limits, seats)
+
+
+async def claim_lonely(connection: Connection, job: Candidate, seat: Seat) -> Claimed:
+    """Claim a parked job that is to have a runner for itself for one that is idle."""
+    seats = await _still_attached(connection, [seat])
+    limits = await _lock_limits(connection, [queue_token(job.namespace, job.queue)])
+    rows = await connection.fetch(load("lock_queued"), [job.job_id])
+    parked = [row for row in rows if row["hold_reason"] == NO_RUNNER and row["alone"]]
+    return await _carry_out(connection, parked, limits, seats)
 
 
 async def claim_held(connection: Connection, seat: Seat) -> Claimed:
@@ -75,11 +97,13 @@ async def claim_held(connection: Connection, seat: Seat) -> Claimed:
     limits = await _lock_limits(
         connection, sorted({queue_token(r["namespace"], r["queue"]) for r in rows})
     )
-    return await _carry_out(connection, [_candidate(row) for row in rows], limits, seats)
+    return await _carry_out(connection, rows, limits, seats)
 
 
 def _candidate(row: Record) -> Candidate:
-    return Candidate(row["job_id"], row["namespace"], row["queue"], row["type"], row["priority"])
+    return Candidate(
+        row["job_id"], row["namespace"], row["queue"], row["type"], row["priority"], row["alone"]
+    )
 
 
 async def _still_attached(connection: Connection, seats: Sequence[Seat]) -> list[Seat]:
@@ -119,18 +143,23 @@ async def lock_slots(connection: Connection, queues: Sequence[QueueName]) -> dic
 
 async def _carry_out(
     connection: Connection,
-    candidates: Sequence[Candidate],
+    jobs: Sequence[Record],
     limits: dict[QueueName, QueueLimit],
     seats: Sequence[Seat],
 ) -> Claimed:
-    decision = decide(candidates, limits, seats)
-    result = Claimed()
+    """Decide about jobs that are locked, and write it: rows of `lock_queued.sql` or its like."""
+    late = [(row["job_id"], row["state"]) for row in jobs if row["expired"]]
+    decision = decide((_candidate(row) for row in jobs if not row["expired"]), limits, seats)
+    result = Claimed(expired=await bury_expired(connection, late))
     if decision.claims:
         result.rows = await _write_claims(connection, decision)
     if decision.parks:
-        jobs = [job.job_id for job, _ in decision.parks]
-        await connection.execute(load("park_jobs"), jobs, [reason for _, reason in decision.parks])
-        result.held_types = {job.type for job, reason in decision.parks if reason == "NO_RUNNER"}
+        parked = [job.job_id for job, _ in decision.parks]
+        reasons = [reason for _, reason in decision.parks]
+        await connection.execute(load("park_jobs"), parked, reasons)
+        unserved = [job for job, reason in decision.parks if reason == NO_RUNNER]
+        result.held_types = {job.type for job in unserved}
+        result.lonely = any(job.alone for job in unserved)
     result.messages = await _release_free(connection, limits, decision)
     return result
 

@@ -107,7 +107,10 @@ async def _verdicts(
         leases = [e.lease for e in others.values()]
         for row in await connection.fetch(load("lock_leased"), *_lease_columns(leases)):
             ended = others[row["job_id"], row["attempt"]]
-            final = Final(ended, decide(ended.report, ended.lease, row["state"], random.random()))
+            verdict = decide(
+                ended.report, ended.lease, row["state"], random.random(), row["seconds_left"]
+            )
+            final = Final(ended, verdict)
             finals.append(final)
             if row["slot"] and final.verdict.state in ("RETRYING", "SCHEDULED", "QUEUED"):
                 counted[row["namespace"], row["queue"]] += 1
@@ -161,6 +164,7 @@ def _finish_row(final: Final) -> tuple[object, ...]:
         *_error(report),
         _progress(report),
         report.run_seconds,
+        int(verdict.crashed),
     )
 
 
@@ -177,6 +181,8 @@ def _return_row(final: Final) -> tuple[object, ...]:
         *_error(report),
         _progress(report),
         report.run_seconds,
+        int(final.verdict.crashed),
+        final.verdict.cleared,
     )
 
 

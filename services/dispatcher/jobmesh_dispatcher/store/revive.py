@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobmesh.errors import NotFound, WrongState
+from jobmesh.v1.job_pb2 import JobSpec
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.cancel import check_revision
 from jobmesh_dispatcher.store.consequences import owe_messages
 from jobmesh_dispatcher.store.outbox import OutboxMessage
+from jobmesh_dispatcher.submission import expiry_seconds
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -37,6 +39,8 @@ async def revive(
             request.expected_revision if request.HasField("expected_revision") else None,
             job["revision"],
         )
+        if job["too_late"]:
+            raise WrongState(job["state"], "the job's deadline has passed: submit it anew")
     payload = request.payload if request.HasField("payload") else None
     row = await connection.fetchrow(
         load("revive_job"),
@@ -44,6 +48,7 @@ async def revive(
         job_id,
         payload.data if payload else None,
         (payload.content_type or "application/json") if payload else "",
+        expiry_seconds(JobSpec.FromString(job["spec"])) if job else None,
     )
     if row is None:
         await _refuse(connection, namespace, job_id)

@@ -46,10 +46,10 @@ async def end_session(
     crashed: bool,
 ) -> TakenBack:
     """End a session, unless it moved on; `crashed` charges the jobs that had started."""
-    ended = await connection.fetchval(load("end_session"), session_id, attachment, counter, reason)
-    if ended is None:
+    slots = await connection.fetchval(load("end_session"), session_id, attachment, counter, reason)
+    if slots is None:
         return TakenBack()
-    taken = await take_back(connection, session_id, None, crashed=crashed)
+    taken = await take_back(connection, session_id, None, crashed=crashed, slots=slots)
     taken.ended = True
     return taken
 
@@ -68,11 +68,16 @@ async def take_back_lacking(
 
 
 async def take_back(
-    connection: Connection, session_id: UUID, job_ids: Sequence[UUID] | None, *, crashed: bool
+    connection: Connection,
+    session_id: UUID,
+    job_ids: Sequence[UUID] | None,
+    *,
+    crashed: bool,
+    slots: int = 0,
 ) -> TakenBack:
     """Take jobs back from a session, all of them by default.
 
-    Requeued, cancelled, or buried if they crashed too often.
+    Requeued, cancelled, or buried if they crashed too often. `slots` are those of the runner.
     """
     await _lock_counted_queues(connection, session_id)
     jobs = await connection.fetch(load("lock_session_jobs"), session_id, job_ids)
@@ -82,12 +87,27 @@ async def take_back(
     lost = [job for job in jobs if job["state"] == "RUNNING" and not _poisonous(job, crashed)]
     over = [job for job in jobs if job["state"] == "CANCELLING" or _poisonous(job, crashed)]
     result = TakenBack()
-    result.rows = await _requeue(connection, session_id, lost, crashed) + await _bury(
-        connection, over
-    )
+    suspects = suspected(jobs, slots) if crashed else set()
+    result.rows = await _requeue(connection, session_id, lost, crashed, suspects)
+    result.rows += await _bury(connection, over)
     result.messages = await owe_messages(connection, result.rows)
     result.messages += await give_back_slots(connection, counted)
     return result
+
+
+def suspected(jobs: Sequence[Record], slots: int) -> set[UUID]:
+    """Which of a lost runner's jobs may have taken it down.
+
+    Those that had started; and of the others, as many of the first as it had slots for: a handler
+    that ends its process at once does so before anybody hears that it began. They are not charged,
+    for most of them have not begun.
+    """
+    started = {job["job_id"] for job in jobs if job["started"]}
+    waiting = sorted(
+        (job for job in jobs if not job["started"]), key=lambda j: (j["claim_time"], j["job_id"])
+    )
+    room = max(0, slots - len(started))
+    return started | {job["job_id"] for job in waiting[:room]}
 
 
 def _poisonous(job: Record, crashed: bool) -> bool:
@@ -103,7 +123,11 @@ async def _lock_counted_queues(connection: Connection, session_id: UUID) -> None
 
 
 async def _requeue(
-    connection: Connection, session_id: UUID, jobs: Sequence[Record], crashed: bool
+    connection: Connection,
+    session_id: UUID,
+    jobs: Sequence[Record],
+    crashed: bool,
+    suspects: set[UUID],
 ) -> list[Record]:
     if not jobs:
         return []
@@ -115,6 +139,7 @@ async def _requeue(
         [job["attempt"] for job in jobs],
         ["CRASHED" if crash else "INTERRUPTED" for crash in charged],
         [int(crash) for crash in charged],
+        [job["job_id"] in suspects for job in jobs],
     )
     return rows
 
