@@ -15,11 +15,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobmesh.batching import Batcher
-from jobmesh.errors import BackendUnavailable
+from jobmesh.errors import BackendUnavailable, PayloadTooLarge
 from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import Periodic
 from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, LogLevel, LogLine, Payload, Progress
 from jobmesh_dispatcher import failpoints
+from jobmesh_dispatcher.database import REFUSED
+from jobmesh_dispatcher.report_limits import (
+    MOST_BYTES,
+    NOT_STORABLE,
+    make_storable,
+    not_storable,
+    storable_payload,
+    storable_progress,
+    storable_text,
+)
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.finish import Ended, record
 
@@ -107,7 +117,8 @@ class Reports:
     async def outcomes(self, batch: Sequence[Ended]) -> list[bool]:
         """Record outcomes, however long the database is down; False where the lease is lost."""
         for ended in batch:
-            self._progress.pop(ended.lease.job_id, None)
+            make_storable(ended.report)
+            self._add_progress(ended)
         await self._lines_of(batch)
         recorded: dict[tuple[UUID, int], bool] = {}
         while waiting := [ended for ended in batch if ended.lease.key not in recorded]:
@@ -124,6 +135,13 @@ class Reports:
                 await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
         return [recorded[ended.lease.key] for ended in batch]
 
+    def _add_progress(self, ended: Ended) -> None:
+        """What the attempt said last and is not written yet goes with its report."""
+        lease, progress = self._progress.pop(ended.lease.job_id, (None, None))
+        report = ended.report
+        if progress is not None and lease is ended.lease and not report.HasField("progress"):
+            report.progress.CopyFrom(progress)
+
     async def started(self, leases: Sequence[Lease]) -> None:
         """Write down that handlers began."""
         for lease in leases:
@@ -131,7 +149,13 @@ class Reports:
         await asyncio.gather(*map(self._starts.put, leases))
 
     async def checkpoint(self, lease: Lease, checkpoint: Payload) -> bool:
-        """Store a checkpoint; False if the lease is lost. Raises `BackendUnavailable`."""
+        """Store a checkpoint; False if the lease is lost.
+
+        Raises `BackendUnavailable`, `PayloadTooLarge`.
+        """
+        if len(checkpoint.data) > MOST_BYTES:
+            raise PayloadTooLarge("checkpoint", len(checkpoint.data), MOST_BYTES)
+        storable_payload(checkpoint)
         item = CheckpointToStore(lease, checkpoint)
         return await self._checkpoints.submit(item, len(checkpoint.data))
 
@@ -141,6 +165,7 @@ class Reports:
 
     def progress(self, lease: Lease, progress: Progress) -> None:
         """Tell watchers, and keep it for the next flush; the latest wins."""
+        storable_progress(progress)
         progress.update_time.GetCurrentTime()
         self._progress[lease.job_id] = (lease, progress)
         if self._after_commit.events.wants(lease.job_id):
@@ -158,12 +183,13 @@ class Reports:
         """
         if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
             return None
-        message = message[:MAX_LINE_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
+        message = storable_text(message, MAX_LINE_CHARACTERS)
         lease.log_lines += 1
         lease.log_bytes += len(message.encode(errors="replace"))
         if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
             message = "(the log of this job is full; later lines are not kept)"
-        line = LineToStore(lease, lease.log_lines, level, message)
+        known = level if level in LogLevel.values() else LogLevel.LOG_LEVEL_UNSPECIFIED
+        line = LineToStore(lease, lease.log_lines, known, message)
         written = self._lines.put(line, len(message))
         self._last_lines[lease.key] = written
         written.add_done_callback(lambda _: self._forget_line(lease, written))
@@ -198,14 +224,28 @@ class Reports:
         event.log.CopyFrom(told)
         self._after_commit.events.publish([event])
 
-    async def _record(self, batch: list[Ended]) -> list[bool]:
-        with FINISH.time():
-            recorded = await self._database.run(lambda c: record(c, batch))
+    async def _record(self, batch: list[Ended]) -> list[bool | BaseException]:
+        try:
+            with FINISH.time():
+                recorded = await self._database.run(lambda c: record(c, batch))
+        except REFUSED as error:
+            return await self._halve(batch, error)
         await failpoints.reach("finish.after_commit")
         self._after_commit.changed(recorded.rows, recorded.messages)
         for kind, number in Counter((r["state"], r["reason"]) for r in recorded.rows).items():
             OUTCOMES.labels(*kind).inc(number)
         return [ended.lease.key in recorded.settled for ended in batch]
+
+    async def _halve(self, batch: list[Ended], error: BaseException) -> list[bool | BaseException]:
+        """Find the report that the database refuses, and record a failure in its place."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            return [*await self._record(batch[:middle]), *await self._record(batch[middle:])]
+        (ended,) = batch
+        if ended.report.failed.error.type == NOT_STORABLE:
+            return [error]
+        log.error("a report of job %s was refused", ended.lease.job_id, exc_info=error)
+        return await self._record([ended._replace(report=not_storable(ended.report, error))])
 
     async def _start_jobs(self, batch: list[Lease]) -> list[None]:
         # What was reported meanwhile brings its start along.

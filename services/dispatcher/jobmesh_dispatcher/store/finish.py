@@ -65,6 +65,8 @@ class Final(NamedTuple):
 
 async def record(connection: Connection, reports: Sequence[Ended]) -> Recorded:
     """Record what can be; see the module for what is guaranteed."""
+    # A runner that moved may have reported the same attempt to both of its streams.
+    reports = list({ended.lease.key: ended for ended in reports}.values())
     result = Recorded()
     await _lock_slots_of(connection, reports)
     finals, counted = await _verdicts(connection, reports)
