@@ -76,7 +76,8 @@ def check(observed: Observed, jobs: Iterable[Job]) -> list[Violation]:
 
 def _by_job(observed: Observed) -> tuple[dict[str, list[Run]], dict[str, list[Operation]]]:
     runs: dict[str, list[Run]] = defaultdict(list)
-    for run in sorted(observed.runs, key=lambda run: run.start):
+    # A runner that lost its lease may begin an attempt after the one that replaced it.
+    for run in sorted(observed.runs, key=lambda run: (run.attempt, run.start)):
         runs[run.job_id].append(run)
     operations: dict[str, list[Operation]] = defaultdict(list)
     for operation in observed.history.operations:

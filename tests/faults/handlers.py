@@ -87,3 +87,11 @@ async def patient(job: JobContext, millis: int) -> Result:
         finally:
             await asyncio.sleep(0.05)
         return {"attempt": job.attempt}
+
+
+@app.task("clinging")
+async def clinging(job: JobContext) -> Result:
+    """Hang at the first attempt, and be done at once at any other."""
+    with booked(job):
+        await asyncio.sleep(120 if job.attempt == 1 else 0)
+        return {"attempt": job.attempt}

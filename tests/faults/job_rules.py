@@ -18,7 +18,7 @@ MAX_CRASHES = 3
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A job, the runs of its handler in order of their starts, and what clients did to it."""
+    """A job, the runs of its handler in order of their attempts, and what clients did to it."""
 
     job: Job
     runs: Sequence[Run] = ()

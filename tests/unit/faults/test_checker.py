@@ -146,6 +146,12 @@ def test_every_rule_of_a_job_has_been_broken_here() -> None:
     assert {rule.__name__ for rule in RULES} == (broken - {"slots_are_right"}) | by_calls
 
 
+def test_a_lost_attempt_that_begins_late_is_no_violation() -> None:
+    job, (lost, kept) = job_of(LOST_ONCE)
+    late = replace(lost, start=5.5, end=5.6)
+    assert found(job, [replace(kept, acknowledged=3), late]) == set()
+
+
 CALLS: list[tuple[str, Operation]] = [
     ("watchers_see_everything", operation("watch", seen=[(1, "QUEUED"), (3, "SUCCEEDED")])),
     ("watchers_see_everything", operation("watch", seen=[(1, "SCHEDULED")])),

@@ -1,0 +1,139 @@
+"""What the tests of single faults share: one mesh, jobs that run, and the check at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from jobmesh.client import Client, JobHandle
+from tests.faults import ledger, observe, report
+from tests.faults.chaos import Timeline
+from tests.faults.checker import Observed, check
+from tests.faults.handlers import LIMIT, LIMITED
+from tests.faults.history import History, Job, Run
+from tests.faults.stage import Stage
+from tests.support.fleet import Member
+from tests.support.wait import until
+
+# `make faults TABLE=1` sets it: as often, as many and as long as the table of faults says.
+FULL = bool(os.environ.get("JOBMESH_FAULTS_FULL"))
+LOOK_SECONDS = 0.05
+
+
+def full(many: int, few: int) -> int:
+    """How often or how much: `few` in the tests of every day."""
+    return many if FULL else few
+
+
+@dataclass
+class Bench:
+    """A mesh for one test after another; `history` has every job that was submitted."""
+
+    stage: Stage
+    mesh: Client
+    history: History = field(default_factory=History)
+
+    async def submit(self, task: Any, count: int, **arguments: Any) -> list[JobHandle]:
+        """So many jobs, all alike; acknowledged when this returns."""
+        number = len(self.history.operations)
+        ids = [f"bench-{number}-{each}" for each in range(count)]
+        async with self.history.operation("batch") as operation:
+            operation.request_ids = tuple(ids)
+            jobs = await self.mesh.submit_many(
+                [self.mesh.with_options(request_id=i).prepare(task, **arguments) for i in ids]
+            )
+            operation.job_ids = tuple(job.id for job in jobs)
+        assert operation.job_ids, str(operation)
+        return jobs
+
+    def runs(self, jobs: Sequence[JobHandle]) -> dict[str, list[Run]]:
+        """The runs of each job's handler, in its own words, oldest first."""
+        found: dict[str, list[Run]] = {job.id: [] for job in jobs}
+        for run in ledger.read(self.stage.ledger):
+            if run.job_id in found:
+                found[run.job_id].append(run)
+        return found
+
+    async def running(self, jobs: Sequence[JobHandle], timeout: float = 20.0) -> None:
+        """Wait until the handlers of all of them run."""
+
+        def all_run() -> bool:
+            return all(runs and runs[-1].end is None for runs in self.runs(jobs).values())
+
+        await until(all_run, timeout, self.trouble, LOOK_SECONDS)
+
+    async def ended(self, jobs: Sequence[JobHandle], timeout: float) -> float:
+        """Wait until all have ended; the seconds it took."""
+        began = time.monotonic()
+        ids = [job.id for job in jobs]
+        live = "SELECT count(*) FROM jobmesh.jobs_live WHERE job_id = ANY ($1::uuid[])"
+
+        async def none_lives() -> bool:
+            return not await self.stage.fleet.value(live, ids)
+
+        await until(none_lives, timeout, self.trouble, 0.2)
+        return time.monotonic() - began
+
+    async def stored(self, jobs: Sequence[JobHandle]) -> list[Job]:
+        """The jobs as the database has them."""
+        ids = {job.id for job in jobs}
+        return [job for job in await self._all() if job.id in ids]
+
+    async def require_untouched(self, jobs: Sequence[JobHandle]) -> None:
+        """Nothing of these was queued again, and no handler ran twice."""
+        for job in await self.stored(jobs):
+            told = [(change.state, change.reason) for change in job.changes]
+            assert told == [
+                ("QUEUED", "UNSPECIFIED"),
+                ("RUNNING", "UNSPECIFIED"),
+                ("SUCCEEDED", "COMPLETED"),
+            ], job
+        runs = self.runs(jobs).values()
+        assert [len(each) for each in runs] == [1] * len(jobs)
+        assert {run.outcome for each in runs for run in each} == {"returned"}
+
+    async def require_right(self, timeline: Timeline) -> None:
+        """The whole history is as it may be."""
+        async with self._connection() as connection:
+            observed = Observed(
+                self.history,
+                runs=ledger.read(self.stage.ledger),
+                requests=await observe.requests(connection),
+                limits={LIMITED: LIMIT},
+                slots=await observe.slots(connection),
+                clock_moved=True,
+            )
+            jobs = [job async for job in observe.jobs(connection)]
+        violations = check(observed, jobs)
+        told = "\n".join(line for each in violations for line in report.explain(each, timeline))
+        assert not violations, told
+
+    async def serving(self, *members: Member) -> None:
+        """Start those of them that do not run, and wait until all serve."""
+        stopped = [member for member in members if not member.running]
+        await asyncio.gather(*(member.start() for member in stopped))
+        await asyncio.gather(*(member.ready() for member in members))
+
+    def trouble(self) -> str:
+        """What the processes complained of."""
+        return self.stage.fleet.trouble()
+
+    async def _all(self) -> list[Job]:
+        async with self._connection() as connection:
+            return [job async for job in observe.jobs(connection)]
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+        dsn = self.stage.postgres.dsn()
+        connection = await asyncpg.connect(dsn, timeout=10, command_timeout=60)
+        try:
+            yield connection
+        finally:
+            await connection.close(timeout=10)

@@ -1,0 +1,239 @@
+"""One fault a test, with the criterion of the table in docs/guarantees.md.
+
+Few repetitions here; `make faults TABLE=1` runs as many as the table says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import pytest_asyncio
+
+from jobmesh.client import JobHandle
+from jobmesh.dev.ports import PortPool
+from jobmesh.v1.broker_pb2 import WakeUp
+from tests.faults import handlers
+from tests.faults.chaos import Timeline
+from tests.faults.history import Job
+from tests.faults.rows import FULL, Bench, full
+from tests.faults.stage import LEASE_SECONDS, staged
+from tests.support.fleet import plain_nats
+from tests.support.proxy import TcpProxy
+from tests.support.wait import until
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(7200 if FULL else 150)]
+
+RUNNING = 100
+SETTINGS = {"JOBMESH_SLOTS": str(RUNNING // 2)}
+AGAIN_SECONDS = 5.0
+RECOVERED_SECONDS = 30.0
+ELSEWHERE_SECONDS = 1.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def collector() -> AsyncIterator[TcpProxy]:
+    """Where traces are sent: it takes connections and never answers, until it refuses them."""
+    async with TcpProxy("127.0.0.1", 9) as collector:
+        collector.stall()
+        yield collector
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(ports: PortPool, collector: TcpProxy) -> AsyncIterator[Bench]:
+    traced = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
+        "OTEL_TRACES_SAMPLER": "traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "0.05",
+    }
+    async with (
+        staged(ports, clock=True, settings=SETTINGS | traced) as stage,
+        stage.fleet.client() as mesh,
+    ):
+        await mesh.queues.update(handlers.LIMITED, max_running=handlers.LIMIT)
+        yield Bench(stage, mesh)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bench(shared: Bench) -> AsyncIterator[Bench]:
+    """All of it serves; and afterwards nothing of the whole history is wrong."""
+    await shared.serving(*shared.stage.fleet.members.values())
+    yield shared
+    await shared.serving(*shared.stage.fleet.members.values())
+    await shared.require_right(Timeline())
+
+
+async def test_jobs_of_a_killed_runner_run_again_within_5_s(bench: Bench) -> None:
+    seconds: list[float] = []
+    for number in range(full(200, 2)):
+        victim = bench.stage.fleet.of("runner")[number % 2]
+        jobs = await bench.submit(handlers.slow, 20, millis=1500)
+        limited = await bench.submit(handlers.limited, 6, millis=100)
+        await bench.running(jobs)
+        pid, killed = victim.pid, time.time()
+        await victim.kill()
+        await bench.ended(jobs + limited, 30)
+        hit = [runs for runs in bench.runs(jobs).values() if runs[0].process == pid]
+        seconds += [runs[1].start - killed for runs in hit]
+        await bench.serving(victim)
+    assert len(seconds) >= full(200, 2)
+    assert statistics.quantiles(seconds, n=100)[98] < AGAIN_SECONDS, sorted(seconds)
+
+
+async def test_a_runner_stopped_for_three_leases_is_replaced_and_not_believed(
+    bench: Bench,
+) -> None:
+    for number in range(full(20, 1)):
+        victim = bench.stage.fleet.of("runner")[number % 2]
+        jobs = await bench.submit(handlers.clinging, 20)
+        await bench.running(jobs)
+        mine = of_process(bench, jobs, victim.pid)
+        assert mine
+        victim.freeze()
+        await asyncio.sleep(3 * LEASE_SECONDS)  # the fault itself
+        await bench.ended(mine, 10)
+        before = {job.id: job.revision for job in await bench.stored(mine)}
+        victim.thaw()
+        await until(partial(all_told_to_stop, bench, mine), 10, bench.trouble, 0.1)
+        after = await bench.stored(mine)
+        assert {job.id: job.revision for job in after} == before
+        assert {job.result["attempt"] for job in after if isinstance(job.result, dict)} == {2}
+        await cancel(bench, [job for job in jobs if job not in mine])
+
+
+def of_process(bench: Bench, jobs: Sequence[JobHandle], pid: int) -> list[JobHandle]:
+    runs = bench.runs(jobs)
+    return [job for job in jobs if runs[job.id] and runs[job.id][-1].process == pid]
+
+
+def all_told_to_stop(bench: Bench, jobs: Sequence[JobHandle]) -> bool:
+    return all(runs[0].outcome == "cancelled" for runs in bench.runs(jobs).values())
+
+
+async def cancel(bench: Bench, jobs: Sequence[JobHandle]) -> None:
+    await asyncio.gather(*(job.cancel("the test is over") for job in jobs))
+    await bench.ended(jobs, 20)
+
+
+async def test_running_jobs_outlive_their_dispatcher(bench: Bench) -> None:
+    for number in range(full(20, 2)):
+        victim = bench.stage.fleet.of("dispatcher")[number % 2]
+        jobs = await bench.submit(handlers.slow, RUNNING, millis=5000)
+        await bench.running(jobs)
+        await victim.kill()
+        await bench.ended(jobs, 30)
+        await bench.require_untouched(jobs)
+        await bench.serving(victim)
+
+
+async def test_a_wiped_broker_loses_nothing(bench: Bench) -> None:
+    nats = bench.stage.nats
+    for _ in range(full(5, 1)):
+        jobs = await bench.submit(handlers.slow, RUNNING, millis=6000)
+        await bench.running(jobs)
+        queued = await bench.submit(handlers.quick, full(10_000, 1_000))
+        nats.kill()
+        assert nats.child is not None
+        await nats.child.wait()
+        shutil.rmtree(bench.stage.nats_store)
+        await nats.start()
+        await bench.ended(jobs + queued, RECOVERED_SECONDS)
+        await bench.require_untouched(jobs)
+
+
+async def test_a_frozen_database_and_stopped_dispatchers_queue_nothing_again(
+    bench: Bench,
+) -> None:
+    frozen, stopped = full(60, 7), full(30, 7)
+    jobs = await bench.submit(handlers.slow, RUNNING, millis=1000 * (frozen + stopped + 4))
+    await bench.running(jobs)
+    bench.stage.postgres.freeze()
+    await asyncio.sleep(frozen)  # the fault itself
+    bench.stage.postgres.thaw()
+    for dispatcher in bench.stage.fleet.of("dispatcher"):
+        dispatcher.freeze()
+    await asyncio.sleep(stopped)  # the fault itself
+    for dispatcher in bench.stage.fleet.of("dispatcher"):
+        dispatcher.thaw()
+    await bench.ended(jobs, 40)
+    await bench.require_untouched(jobs)
+
+
+async def test_a_database_whose_clock_jumps_queues_nothing_again(bench: Bench) -> None:
+    for _ in range(full(10, 1)):
+        jobs = await bench.submit(handlers.slow, RUNNING, millis=5000)
+        await bench.running(jobs)
+        for offset in (300, -300, 0):
+            bench.stage.postgres.set_clock(offset)
+            later = await bench.submit(handlers.quick, 20)
+            await bench.ended(later, 15)
+            await asyncio.sleep(1)  # long enough for everything that looks at times to look
+        await bench.ended(jobs, 20)
+        await bench.require_untouched(jobs)
+
+
+async def test_a_job_delivered_ten_times_at_once_is_claimed_once(bench: Bench) -> None:
+    for _ in range(full(20, 1)):
+        runners = bench.stage.fleet.of("runner")
+        await asyncio.gather(*(runner.terminate() for runner in runners))
+        jobs = await bench.submit(handlers.quick, 30)
+        await deliver(bench, jobs, times=10)
+        await bench.serving(*runners)
+        await bench.ended(jobs, 20)
+        await bench.require_untouched(jobs)
+
+
+async def deliver(bench: Bench, jobs: Sequence[JobHandle], times: int) -> None:
+    """Have the broker hold so many wake-ups more of each of these jobs."""
+    token = await bench.stage.fleet.value("SELECT token FROM jobmesh.queues WHERE name = 'default'")
+    async with plain_nats(bench.stage.nats.url) as client:
+        jetstream = client.jetstream()
+        for _ in range(times):
+            for job in jobs:
+                wake_up = WakeUp(version=1, job_ids=[bytes.fromhex(job.id.replace("-", ""))])
+                await jetstream.publish(f"jm.job.{token}.4", wake_up.SerializeToString())
+
+
+async def test_jobs_of_a_runner_that_is_asked_to_end_go_on_elsewhere(bench: Bench) -> None:
+    pauses: list[float] = []
+    for number in range(full(20, 1)):
+        victim = bench.stage.fleet.of("runner")[number % 2]
+        warm = await bench.submit(handlers.slow, 200, millis=100)
+        await bench.ended(warm, 30)
+        jobs = await bench.submit(handlers.slow, 400, millis=100)
+        await bench.running(jobs[:1])
+        assert await victim.terminate() == 0
+        await bench.ended(jobs, 30)
+        stored = await bench.stored(jobs)
+        assert {(job.state, job.failures, job.crashes) for job in stored} == {("SUCCEEDED", 0, 0)}
+        pauses += pauses_of(stored)
+        await bench.serving(victim)
+    assert statistics.median(pauses) < ELSEWHERE_SECONDS, sorted(pauses)
+
+
+def pauses_of(jobs: Sequence[Job]) -> list[float]:
+    """Seconds that interrupted jobs waited until they were claimed again."""
+    return [
+        after.time - before.time
+        for job in jobs
+        for before, after in pairwise(job.changes)
+        if before.reason == "INTERRUPTED"
+    ]
+
+
+async def test_jobs_do_not_notice_that_the_collector_of_traces_is_gone(
+    bench: Bench, collector: TcpProxy
+) -> None:
+    for gone in (collector.stall, collector.cut):
+        gone()
+        jobs = await bench.submit(handlers.quick, 200)
+        await bench.ended(jobs, 10)
+        await bench.require_untouched(jobs)
+    assert collector.accepted, "nobody tried to send a trace"
