@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from jobmesh.errors import NotFound, WrongState
+from jobmesh.errors import NotFound, RevisionMismatch, WrongState
 from jobmesh.states import TRANSITIONS, State
 from jobmesh.v1.job_service_pb2 import RetryJobRequest
 from jobmesh_dispatcher.claiming import Seat
@@ -17,6 +17,7 @@ from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.store.cancel import cancel
 from jobmesh_dispatcher.store.claim import claim, claim_held
+from jobmesh_dispatcher.store.finish import record
 from jobmesh_dispatcher.store.promote import promote
 from jobmesh_dispatcher.store.revive import revive
 from jobmesh_dispatcher.store.sessions import TakenBack, end_session, take_back
@@ -337,6 +338,53 @@ async def test_two_retries_at_once_are_one(db: Database) -> None:
     )
     assert sum(not isinstance(r, BaseException) for r in results) == 1
     assert (await d.job(db, job_id))["state"] == "QUEUED"
+
+
+async def test_a_retry_that_is_repeated_is_told_of_the_revision(db: Database) -> None:
+    job_id = await d.store_one(db)
+    (lease,) = d.leases(await d.claim_all(db, [job_id], await d.attach(db)))
+    await d.report(db, d.succeeded(lease))
+    request = RetryJobRequest(job_id=str(job_id), expected_revision=3)
+    await db.run(lambda c: revive(c, "default", request))
+    for _ in range(2):
+        with pytest.raises(RevisionMismatch) as caught:
+            await db.run(lambda c: revive(c, "default", request))
+        assert caught.value.metadata["actual"] == str((await d.job(db, job_id))["revision"])
+        await d.claim_all(db, [job_id], await d.attach(db))
+
+
+async def test_a_job_that_ends_while_it_is_retried_is_found(db: Database) -> None:
+    job_id = await d.store_one(db)
+    (lease,) = d.leases(await d.claim_all(db, [job_id], await d.attach(db)))
+    request = RetryJobRequest(job_id=str(job_id))
+    async with db.transaction() as connection:
+        await record(connection, [d.succeeded(lease)])
+        retrying = asyncio.create_task(db.run(lambda c: revive(c, "default", request)))
+        await until(lambda: _waits_for_a_lock(db))
+    await retrying
+    assert (await d.job(db, job_id))["state"] == "QUEUED"
+
+
+async def test_a_job_that_is_retried_while_it_is_cancelled_is_found(db: Database) -> None:
+    job_id = await d.store_one(db)
+    await db.run(lambda c: cancel(c, "default", job_id, "", None))
+    request = RetryJobRequest(job_id=str(job_id))
+    async with db.transaction() as connection:
+        await revive(connection, "default", request)
+        cancelling = asyncio.create_task(
+            db.run(lambda c: cancel(c, "default", job_id, "again", None))
+        )
+        await until(lambda: _waits_for_a_lock(db))
+    await cancelling
+    assert (await d.job(db, job_id))["state"] == "CANCELLED"
+
+
+async def _waits_for_a_lock(db: Database) -> bool:
+    rows = await db.fetch(
+        "SELECT 1 FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return bool(rows)
 
 
 async def test_what_is_due_is_promoted_once(db: Database) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from jobmesh_dispatcher.database import Connection
 
+# A job that moves between the tables while both are looked at may be missed in each, once.
+LOOKS = 2
+
 
 class Cancelled(NamedTuple):
     """`row` is the change that was made, if any.
@@ -34,10 +37,20 @@ async def cancel(
 
     Raises `NotFound`, `WrongState` if it has succeeded or died, `RevisionMismatch`.
     """
-    job = await connection.fetchrow(load("lock_job"), namespace, job_id)
-    if job is None:
-        return await _already_terminal(connection, namespace, job_id, expected_revision)
-    check_revision(expected_revision, job["revision"])
+    for _ in range(LOOKS):
+        job = await connection.fetchrow(load("lock_job"), namespace, job_id)
+        if job is not None:
+            check_revision(expected_revision, job["revision"])
+            return await _cancel_live(connection, job, reason)
+        ended = await connection.fetchrow(load("lock_terminal_job"), namespace, job_id)
+        if ended is not None:
+            check_revision(expected_revision, ended["revision"])
+            return _already_terminal(ended)
+    raise NotFound.job(str(job_id))
+
+
+async def _cancel_live(connection: Connection, job: Record, reason: str) -> Cancelled:
+    job_id = job["job_id"]
     if job["state"] == "CANCELLING":
         return Cancelled(None, job["session_id"])
     if job["state"] == "RUNNING":
@@ -49,13 +62,7 @@ async def cancel(
     return Cancelled(row, None)
 
 
-async def _already_terminal(
-    connection: Connection, namespace: str, job_id: UUID, expected_revision: int | None
-) -> Cancelled:
-    job = await connection.fetchrow(load("lock_terminal_job"), namespace, job_id)
-    if job is None:
-        raise NotFound.job(str(job_id))
-    check_revision(expected_revision, job["revision"])
+def _already_terminal(job: Record) -> Cancelled:
     if job["state"] != "CANCELLED":
         raise WrongState(job["state"], f"the job has ended: it is {job['state']}")
     return Cancelled(None, None)

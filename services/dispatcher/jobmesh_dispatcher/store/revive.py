@@ -11,7 +11,7 @@ from uuid import UUID
 from jobmesh.errors import NotFound, WrongState
 from jobmesh.v1.job_pb2 import JobSpec
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.cancel import check_revision
+from jobmesh_dispatcher.store.cancel import LOOKS, check_revision
 from jobmesh_dispatcher.store.consequences import owe_messages
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 from jobmesh_dispatcher.submission import expiry_seconds
@@ -31,16 +31,9 @@ async def revive(
     Raises `NotFound`, `WrongState` unless it is terminal, `RevisionMismatch`.
     """
     job_id = UUID(request.job_id)
-    job = await connection.fetchrow(load("lock_terminal_job"), namespace, job_id)
-    if job is None:
-        await _refuse(connection, namespace, job_id)
-    else:
-        check_revision(
-            request.expected_revision if request.HasField("expected_revision") else None,
-            job["revision"],
-        )
-        if job["too_late"]:
-            raise WrongState(job["state"], "the job's deadline has passed: submit it anew")
+    job = await _lock_ended(connection, namespace, job_id, _expected(request))
+    if job["too_late"]:
+        raise WrongState(job["state"], "the job's deadline has passed: submit it anew")
     payload = request.payload if request.HasField("payload") else None
     row = await connection.fetchrow(
         load("revive_job"),
@@ -48,18 +41,32 @@ async def revive(
         job_id,
         payload.data if payload else None,
         (payload.content_type or "application/json") if payload else "",
-        expiry_seconds(JobSpec.FromString(job["spec"])) if job else None,
+        expiry_seconds(JobSpec.FromString(job["spec"])),
     )
-    if row is None:
-        await _refuse(connection, namespace, job_id)
-        raise AssertionError("unreachable")
+    assert row is not None, "a job that is locked has gone"
     return row, await owe_messages(connection, [row])
 
 
-async def _refuse(connection: Connection, namespace: str, job_id: UUID) -> None:
-    live = await connection.fetchrow(load("lock_job"), namespace, job_id)
-    if live is None:
-        raise NotFound.job(str(job_id))
-    raise WrongState(
-        live["state"], f"only a job that has ended can be retried: it is {live['state']}"
-    )
+async def _lock_ended(
+    connection: Connection, namespace: str, job_id: UUID, expected: int | None
+) -> Record:
+    """The job, locked.
+
+    Of a job that has gone on the revision is compared first: whoever repeats a retry, since its
+    answer was lost, is told that the revision is another one, and by it can tell that it was done.
+    """
+    for _ in range(LOOKS):
+        job: Record | None = await connection.fetchrow(load("lock_terminal_job"), namespace, job_id)
+        if job is not None:
+            check_revision(expected, job["revision"])
+            return job
+        live = await connection.fetchrow(load("lock_job"), namespace, job_id)
+        if live is not None:
+            check_revision(expected, live["revision"])
+            state = live["state"]
+            raise WrongState(state, f"only a job that has ended can be retried: it is {state}")
+    raise NotFound.job(str(job_id))
+
+
+def _expected(request: RetryJobRequest) -> int | None:
+    return request.expected_revision if request.HasField("expected_revision") else None
