@@ -61,6 +61,19 @@ format: $(READY) ## format Python and protos in place
 test: $(READY) ## all tests, on real PostgreSQL and NATS
 	$(BIN)/pytest $(ARGS)
 
+# By hand: make faults SEED=7 MINUTES=10 [RATE=300] [FAULTS=10] [KINDS=runner,nats.wipe]
+.PHONY: faults
+faults: $(READY) ## hurt a mesh under load, check its history (SEED= MINUTES= …; TABLE=1: each fault alone)
+ifdef TABLE
+	JOBMESH_FAULTS_FULL=1 $(BIN)/pytest -p no:randomly -v tests/faults/test_table.py $(ARGS)
+else
+	$(BIN)/python -m tests.faults $(FAULT_OPTIONS) $(ARGS)
+endif
+
+FAULT_OPTIONS = $(foreach option,SEED MINUTES RATE FAULTS KINDS KEEP,\
+	$(if $($(option)),--$(call lower,$(option))=$($(option))))
+lower = $(shell echo $(1) | tr A-Z a-z)
+
 .PHONY: bench
 bench: $(READY) ## measure, beside the floors of PostgreSQL, NATS and gRPC
 	$(BIN)/python -m benchmarks $(ARGS)
