@@ -33,6 +33,7 @@ from jobmesh_dispatcher.reports import Reports
 from jobmesh_dispatcher.roster import Roster
 from jobmesh_dispatcher.runner_service import RunnerService
 from jobmesh_dispatcher.sessions import Sessions
+from jobmesh_dispatcher.steps import Steps
 
 NAME = "dispatcher"
 
@@ -59,7 +60,7 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     nudges.on_held = roster.hint_held
     queues = QueueCache(database, nudges)
     intake = Intake(database, queues, after_commit)
-    reports = Reports(database, after_commit)
+    reports, steps = Reports(database, after_commit), Steps(database)
     sessions = Sessions(
         database,
         roster,
@@ -81,6 +82,7 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         roster,
         sessions,
         reports,
+        steps,
         dispatcher_id=dispatcher_id,
         lease_seconds=config.session_lease_seconds,
     )
@@ -116,6 +118,7 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         queues,
         intake,
         reports,
+        steps,
         DepthMetrics(database),
     )
     serving = Serving(server, readiness)

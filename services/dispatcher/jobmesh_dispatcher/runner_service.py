@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import grpc
 
-from jobmesh.errors import Draining, InvalidField, SessionEnded, Unavailable
+from jobmesh.errors import Draining, PayloadTooLarge, SessionEnded, Unavailable
 from jobmesh.server.tasks import TaskOwner
 from jobmesh.v1 import runner_service_pb2 as pb
 from jobmesh.v1.runner_service_pb2_grpc import RunnerServiceServicer
 from jobmesh_dispatcher.attachment import Attachment
+from jobmesh_dispatcher.flow import Flow
+from jobmesh_dispatcher.hello import MAX_SLOTS, read_hello
 from jobmesh_dispatcher.store.finish import Ended, settled
 
 if TYPE_CHECKING:
@@ -23,15 +25,14 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.reports import Reports
     from jobmesh_dispatcher.roster import Roster
     from jobmesh_dispatcher.sessions import Sessions
+    from jobmesh_dispatcher.steps import Steps
 
 log = logging.getLogger(__name__)
 
-HELLO_SECONDS = 10.0
 PING_SECONDS = 1
-MAX_SLOTS = 10_000
-MAX_TYPES = 1000
 RECORDED = pb.REPORT_STATUS_RECORDED
 LOST = pb.REPORT_STATUS_LEASE_LOST
+REFUSED = pb.REPORT_STATUS_REFUSED
 
 
 class RunnerService(RunnerServiceServicer):
@@ -47,6 +48,7 @@ class RunnerService(RunnerServiceServicer):
         roster: Roster,
         sessions: Sessions,
         reports: Reports,
+        steps: Steps,
         *,
         dispatcher_id: str,
         lease_seconds: float,
@@ -55,10 +57,18 @@ class RunnerService(RunnerServiceServicer):
         self._roster = roster
         self._sessions = sessions
         self._reports = reports
+        self._steps = steps
         self._dispatcher_id = dispatcher_id
         self._lease_seconds = lease_seconds
         self._draining = False
         self._ends = TaskOwner()
+        # What is answered, or done with, once something was written.
+        self._answers: dict[str, Callable[..., Coroutine[None, None, None]]] = {
+            "ping": self._pong,
+            "started": self._started,
+            "checkpoint": self._checkpoint,
+            "step": self._step,
+        }
 
     async def drain(self) -> None:
         """Send all runners elsewhere, and take no new ones."""
@@ -80,7 +90,7 @@ class RunnerService(RunnerServiceServicer):
         """See runner_service.proto."""
         if self._draining:
             raise Draining
-        attachment = await self._sessions.attach(await _hello(request_iterator))
+        attachment = await self._sessions.attach(await read_hello(request_iterator))
         log.info("runner %s attached", attachment.runner_id)
         tasks = TaskOwner(on_failure=lambda name, error: attachment.close())
         try:
@@ -117,25 +127,31 @@ class RunnerService(RunnerServiceServicer):
     async def _read(
         self, attachment: Attachment, requests: AsyncIterator[pb.WorkRequest], tasks: TaskOwner
     ) -> None:
+        flow = Flow()
         async for request in requests:
-            kind = request.WhichOneof("message")
-            if kind == "reports":
-                self._take_reports(attachment, request.reports, tasks)
-            elif kind == "ping":
-                tasks.spawn("ping", self._pong(attachment, request.ping))
-            elif kind == "started":
-                tasks.spawn("started", self._started(attachment, request.started))
-            elif kind == "progress":
-                self._progress(attachment, request.progress)
-            elif kind == "logs":
-                self._logs(attachment, request.logs, tasks)
-            elif kind == "checkpoint":
-                tasks.spawn("checkpoint", self._checkpoint(attachment, request.checkpoint))
-            elif kind == "capacity":
-                self._capacity(attachment, request.capacity)
-            elif kind == "bye":
-                attachment.bye = True
+            await flow.room()
+            for task in self._handle(attachment, request, tasks):
+                flow.until(task, request.ByteSize())
         attachment.close()
+
+    def _handle(
+        self, attachment: Attachment, request: pb.WorkRequest, tasks: TaskOwner
+    ) -> Sequence[asyncio.Task[None]]:
+        """Act on one message; the tasks that are under way because of it."""
+        kind = request.WhichOneof("message")
+        if kind == "reports":
+            return self._take_reports(attachment, request.reports, tasks)
+        if kind == "logs":
+            return self._logs(attachment, request.logs, tasks)
+        if kind == "progress":
+            self._progress(attachment, request.progress)
+        elif kind == "capacity":
+            self._capacity(attachment, request.capacity)
+        elif kind == "bye":
+            attachment.bye = True
+        elif kind is not None and (answer := self._answers.get(kind)):
+            return (tasks.spawn(kind, answer(attachment, getattr(request, kind))),)
+        return ()
 
     async def _pong(self, attachment: Attachment, ping: pb.Ping) -> None:
         try:
@@ -148,8 +164,10 @@ class RunnerService(RunnerServiceServicer):
             attachment.ended = True
             attachment.close()
 
-    def _take_reports(self, attachment: Attachment, reports: pb.Reports, tasks: TaskOwner) -> None:
-        """Free the runner's slots at once, then record."""
+    def _take_reports(
+        self, attachment: Attachment, reports: pb.Reports, tasks: TaskOwner
+    ) -> list[asyncio.Task[None]]:
+        """Free the runner's slots at once, then record; the tasks that do."""
         known: list[Ended] = []
         unknown: list[pb.Report] = []
         for report in reports.reports:
@@ -161,11 +179,14 @@ class RunnerService(RunnerServiceServicer):
                 del attachment.leases[lease.job_id]
                 attachment.reporting[lease.job_id] = lease
                 known.append(Ended(report, lease))
+        under_way = []
         if known:
-            tasks.spawn("reports", self._record(attachment, known))
+            under_way.append(tasks.spawn("reports", self._record(attachment, known)))
             self._roster.changed()
         if unknown:
-            tasks.spawn("repeated-reports", self._look_up(attachment, unknown))
+            task = tasks.spawn("repeated-reports", self._look_up(attachment, unknown))
+            under_way.append(task)
+        return under_way
 
     async def _record(self, attachment: Attachment, known: list[Ended]) -> None:
         """Answer each report once it is recorded.
@@ -203,7 +224,9 @@ class RunnerService(RunnerServiceServicer):
             if lease := _lease(attachment, report.lease):
                 self._reports.progress(lease, report.progress)
 
-    def _logs(self, attachment: Attachment, logs: pb.LogReports, tasks: TaskOwner) -> None:
+    def _logs(
+        self, attachment: Attachment, logs: pb.LogReports, tasks: TaskOwner
+    ) -> list[asyncio.Task[None]]:
         """Begin to write the lines at once: the report that follows them waits for them."""
         under_way = []
         try:
@@ -214,10 +237,9 @@ class RunnerService(RunnerServiceServicer):
                     under_way.append(written)
         except Unavailable as error:
             log.warning("log lines not kept: %s", error)
-        if under_way:
-            tasks.spawn("logs", self._written(under_way))
+        return [tasks.spawn("logs", self._await_lines(under_way))] if under_way else []
 
-    async def _written(self, lines: list[asyncio.Future[None]]) -> None:
+    async def _await_lines(self, lines: list[asyncio.Future[None]]) -> None:
         try:
             await asyncio.gather(*lines)
         except Unavailable as error:
@@ -230,43 +252,28 @@ class RunnerService(RunnerServiceServicer):
         """
         lease = _lease(attachment, report.lease)
         try:
-            stored = lease is not None and await self._reports.checkpoint(lease, report.checkpoint)
+            if lease and await self._reports.checkpoint(lease, report.checkpoint):
+                status = RECORDED
+            else:
+                status = LOST
+        except PayloadTooLarge:
+            status = REFUSED
         except Unavailable as error:
             log.warning("a checkpoint is not stored yet: %s", error)
             return
-        ack = pb.CheckpointAck(
-            lease=report.lease, sequence=report.sequence, status=RECORDED if stored else LOST
-        )
+        ack = pb.CheckpointAck(lease=report.lease, sequence=report.sequence, status=status)
         attachment.send(pb.WorkResponse(checkpoint_ack=ack))
+
+    async def _step(self, attachment: Attachment, report: pb.StepReport) -> None:
+        ack = await self._steps.answer(_lease(attachment, report.lease), report)
+        if ack is not None:
+            attachment.send(pb.WorkResponse(step_ack=ack))
 
     def _capacity(self, attachment: Attachment, capacity: pb.Capacity) -> None:
         attachment.slots = min(capacity.slots, MAX_SLOTS)
         attachment.prefetch = min(capacity.prefetch, MAX_SLOTS)
         attachment.draining = capacity.draining
         self._roster.changed()
-
-
-async def _hello(requests: AsyncIterator[pb.WorkRequest]) -> pb.Hello:
-    """The first message. Raises `InvalidField`."""
-    try:
-        async with asyncio.timeout(HELLO_SECONDS):
-            first = await anext(aiter(requests))
-    except (TimeoutError, StopAsyncIteration):
-        raise InvalidField("hello", "must be the first message") from None
-    hello = first.hello
-    if not 1 <= hello.slots <= MAX_SLOTS:
-        raise InvalidField("hello.slots", f"must be 1 to {MAX_SLOTS}")
-    if not 0 <= hello.prefetch <= MAX_SLOTS:
-        raise InvalidField("hello.prefetch", f"must be 0 to {MAX_SLOTS}")
-    if not hello.types or len(hello.types) > MAX_TYPES:
-        raise InvalidField("hello.types", f"must be 1 to {MAX_TYPES} types")
-    if not 1 <= len(hello.runner_id) <= 200:
-        raise InvalidField("hello.runner_id", "must have 1 to 200 characters")
-    try:
-        UUID(hello.session_id)
-    except ValueError:
-        raise InvalidField("hello.session_id", "must be a UUID") from None
-    return hello
 
 
 def _lease(attachment: Attachment, lease: pb.Lease) -> Lease | None:

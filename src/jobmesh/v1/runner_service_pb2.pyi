@@ -1061,7 +1061,7 @@ class StepAck(_message.Message):
 
     @_builtins.property
     def result(self) -> _job_pb2.Payload:
-        """What is stored, now or before; not set if nothing is."""
+        """What is stored already; not set if nothing is, or just what the report brought."""
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ class Retained:
     partitions: int = 0
     jobs: int = 0
     log_lines: int = 0
+    steps: int = 0
     request_ids: int = 0
     operations: int = 0
     sessions: int = 0
@@ -85,6 +86,7 @@ class _Retention:
             for partition in await self._connection.fetch(load("expired_partitions"), table, kept):
                 # What belongs to jobs goes first: it is found by them, as long as they are there.
                 await self._delete_logs(state, partition)
+                await self._delete_steps(state, partition)
                 await self._delete_request_ids(state, partition)
                 await self._delete_jobs(state, table, partition)
         self.done.operations += await self._delete("delete_operations", KEYS_KEPT)
@@ -104,6 +106,16 @@ class _Retention:
             )
             assert row is not None
             self.done.log_lines += row["lines"]
+            after = row["last_job_id"]
+
+    async def _delete_steps(self, state: str, partition: Record) -> None:
+        after: UUID | None = _NIL
+        while after is not None and self._has_time():
+            row = await self._connection.fetchrow(
+                load("delete_steps"), *_jobs_of(state, partition), after, JOBS_OF_LOGS
+            )
+            assert row is not None
+            self.done.steps += row["steps"]
             after = row["last_job_id"]
 
     async def _delete_request_ids(self, state: str, partition: Record) -> None:
