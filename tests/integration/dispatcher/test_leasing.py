@@ -166,7 +166,8 @@ async def test_attempts_do_not_overlap_even_if_the_clock_goes_back(db: Database)
     await end(db, first)
     # As if the first attempt had ended by a clock that was five minutes ahead.
     await db.fetch(
-        """UPDATE jobmesh.jobs_live SET attempts[1].end_time = clock_timestamp() + interval '5 min'
+        """UPDATE jobmesh.jobs_live SET attempts[1].end_time = now() + interval '5 min',
+               history[3].time = now() + interval '5 min'
            WHERE job_id = $1""",
         job_id,
     )
@@ -385,6 +386,45 @@ async def _waits_for_a_lock(db: Database) -> bool:
         "WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     return bool(rows)
+
+
+END_OF_ATTEMPT = ["success", "failure", "interruption", "loss", "cancellation"]
+
+
+@pytest.mark.parametrize("how", END_OF_ATTEMPT)
+async def test_nothing_ends_before_it_began_though_the_clock_is_set_back(
+    db: Database, how: str
+) -> None:
+    job_id = await d.store_one(db)
+    seat = await d.attach(db)
+    (lease,) = d.leases(await d.claim_all(db, [job_id], seat))
+    # What an hour ahead would have left.
+    await db.fetch(
+        "UPDATE jobmesh.jobs_live SET start_time = now() + interval '1 hour' WHERE job_id = $1",
+        job_id,
+    )
+    if how == "loss":
+        await db.run(lambda c: take_back(c, seat.session_id, None, crashed=False))
+    elif how == "cancellation":
+        await db.run(lambda c: cancel(c, "default", job_id, "", None))
+        await d.report(db, d.interrupted(lease))
+    else:
+        ends = {"success": d.succeeded, "failure": d.failed, "interruption": d.interrupted}
+        await d.report(db, ends[how](lease))
+    row = await d.job(db, job_id)
+    (attempt,) = row["attempts"]
+    assert attempt["start_time"] <= attempt["end_time"] == row["history"][-1]["time"]
+    if row["state"] == "QUEUED":
+        await d.claim_all(db, [job_id], await d.attach(db))
+        row = await d.job(db, job_id)
+        assert row["claim_time"] >= attempt["end_time"]
+    times = [change["time"] for change in row["history"]]
+    assert times == sorted(times)
+    if row["state"] == "RETRYING":
+        waits = await db.fetch(
+            "SELECT 1 FROM jobmesh.jobs_live WHERE run_at < now() + interval '1m'"
+        )
+        assert waits
 
 
 async def test_what_is_due_is_promoted_once(db: Database) -> None:

@@ -8,7 +8,7 @@ WITH burial AS (
     DELETE FROM jobmesh.jobs_live job USING burial
     WHERE job.job_id = burial.job_id AND job.state = burial.old_state
     RETURNING job.*, burial.new_state, burial.new_reason, burial.crashed, burial.new_cancel_reason,
-        jobmesh.no_earlier(clock_timestamp(), job.attempts) AS ended
+        jobmesh.no_earlier(clock_timestamp(), job.history, job.start_time) AS ended
 )
 INSERT INTO jobmesh.jobs_history (
     job_id, namespace, queue, type, priority, state, reason, revision, attempt, failures, crashes, spec, payload,

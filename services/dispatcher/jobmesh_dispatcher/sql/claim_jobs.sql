@@ -4,9 +4,10 @@ UPDATE jobmesh.jobs_live job
 SET state = 'RUNNING', reason = 'UNSPECIFIED', hold_reason = NULL,
     revision = job.revision + 1, attempt = job.attempt + 1,
     session_id = claim.session_id, runner_id = claim.runner_id, slot = claim.slot,
-    claim_time = jobmesh.no_earlier(t.now, job.attempts), start_time = NULL, progress = NULL,
+    claim_time = jobmesh.no_earlier(t.now, job.history, job.start_time), start_time = NULL, progress = NULL,
     history = jobmesh.remember(job.history,
-        ROW(job.revision + 1, 'RUNNING', 'UNSPECIFIED', jobmesh.no_earlier(t.now, job.attempts), job.attempt + 1)::jobmesh.state_change)
+        ROW(job.revision + 1, 'RUNNING', 'UNSPECIFIED', jobmesh.no_earlier(t.now, job.history, job.start_time),
+            job.attempt + 1)::jobmesh.state_change)
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::boolean[]) AS claim (job_id, session_id, runner_id, slot),
      LATERAL (SELECT clock_timestamp() AS now) AS t
 WHERE job.job_id = claim.job_id AND job.state = 'QUEUED'

@@ -15,7 +15,7 @@ WITH report AS (
       AND job.state IN ('RUNNING', 'CANCELLING')
     RETURNING job.*, report.new_state, report.new_reason, report.outcome, report.failed, report.result, report.result_type,
         report.new_error, report.new_error_type, report.error_message, report.retryable, report.new_progress,
-        report.run_seconds, report.crashed, jobmesh.no_earlier(clock_timestamp(), job.attempts) AS ended
+        report.run_seconds, report.crashed, jobmesh.no_earlier(clock_timestamp(), job.history, job.start_time) AS ended
 ), timed AS (
     SELECT gone.*, jobmesh.began(start_time, claim_time, ended, run_seconds) AS began
     FROM gone

@@ -10,9 +10,11 @@ SET state = 'QUEUED', reason = lost.reason, revision = job.revision + 1, crashes
     expire_at = CASE WHEN job.start_time IS NOT NULL THEN job.deadline ELSE job.expire_at END,
     session_id = NULL, slot = false, queued_at = t.now, woken_at = t.now,
     history = jobmesh.remember(job.history,
-        ROW(job.revision + 1, 'QUEUED', lost.reason, jobmesh.no_earlier(t.now, job.attempts), job.attempt)::jobmesh.state_change),
+        ROW(job.revision + 1, 'QUEUED', lost.reason, jobmesh.no_earlier(t.now, job.history, job.start_time),
+            job.attempt)::jobmesh.state_change),
     attempts = jobmesh.remember(job.attempts,
-        ROW(job.attempt, job.runner_id, job.start_time, jobmesh.no_earlier(t.now, job.attempts), 'LOST', '', '', true)::jobmesh.attempt)
+        ROW(job.attempt, job.runner_id, job.start_time, jobmesh.no_earlier(t.now, job.history, job.start_time), 'LOST', '', '',
+            true)::jobmesh.attempt)
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::smallint[], $6::boolean[])
         AS lost (job_id, attempt, reason, crashed, suspected),
      LATERAL (SELECT clock_timestamp() AS now) AS t

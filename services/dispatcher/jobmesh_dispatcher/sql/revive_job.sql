@@ -4,7 +4,7 @@
 WITH gone AS (
     DELETE FROM jobmesh.jobs_history
     WHERE namespace = $1 AND job_id = $2 AND state IN ('SUCCEEDED', 'CANCELLED', 'DEAD')
-    RETURNING *, jobmesh.no_earlier(clock_timestamp(), attempts) AS now
+    RETURNING *, jobmesh.no_earlier(clock_timestamp(), history, start_time) AS now
 )
 INSERT INTO jobmesh.jobs_live (
     job_id, namespace, queue, type, priority, state, reason, revision, attempt, spec, payload, payload_type, labels, queued_at,
