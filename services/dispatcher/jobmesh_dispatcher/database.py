@@ -139,6 +139,15 @@ class Database:
 
         return await _repeated(once)
 
+    async def run_alone(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+        """Carry out `act`, which writes with one statement at most: it needs no transaction."""
+
+        async def once() -> T:
+            async with self.connection() as connection:
+                return await act(connection)
+
+        return await _repeated(once)
+
     async def fetch(self, statement: str, *args: Any) -> list[asyncpg.Record]:
         """Run one statement as a transaction of its own; again after a deadlock."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import asyncpg
 
@@ -22,13 +22,21 @@ from jobmesh.v1.job_pb2 import JOB_VIEW_BASIC, Job, JobState
 from jobmesh.v1.job_service_pb2 import SubmitJobResponse
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.store.reads import read_jobs
-from jobmesh_dispatcher.store.submit import Call, Outcome, Refused, Stored, store_calls
+from jobmesh_dispatcher.store.submit import (
+    Call,
+    Outcome,
+    Refused,
+    Stored,
+    is_one_statement,
+    store_calls,
+)
 from jobmesh_dispatcher.submission import Submission, read_submission
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.queue_cache import QueueCache
+    from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +110,7 @@ class Intake:
         if not calls:
             return []
         try:
-            outcomes, messages = await self._database.run(lambda c: store_calls(c, calls))
+            outcomes, messages = await self._store_once(calls)
         except Refused as refused:
             # All or nothing: what is wrong with one is the answer to the call.
             return [next(o for o in refused.outcomes if isinstance(o, JobmeshError))]
@@ -112,6 +120,11 @@ class Intake:
         self._after_commit.changed([], messages)
         STORED.inc(sum(isinstance(o, Stored) and o.row is not None for o in outcomes))
         return _deal(calls, outcomes)
+
+    async def _store_once(self, calls: Sequence[Call]) -> tuple[list[Outcome], list[OutboxMessage]]:
+        if is_one_statement(calls):
+            return await self._database.run_alone(lambda c: store_calls(c, calls))
+        return await self._database.run(lambda c: store_calls(c, calls))
 
     async def _halve(
         self, calls: Sequence[Call], error: asyncpg.DataError
@@ -126,12 +139,14 @@ class Intake:
         if call.atomic or len(call.submissions) == 1:
             log.warning("a submission was refused by postgresql: %s", error.sqlstate)
             return [InvalidField("job", f"cannot be stored: {error}")]
-        # The halves carry one operation id: the first to commit takes it, and the second finds that
-        # none of its own jobs exist.
+        # Each half is a call by itself, the same one if all of it is sent again.
         middle = len(call.submissions) // 2
         halves = [
-            call._replace(submissions=part)
-            for part in (call.submissions[:middle], call.submissions[middle:])
+            Call(uuid5(call.operation_id, half), part, False)
+            for half, part in (
+                ("first", call.submissions[:middle]),
+                ("second", call.submissions[middle:]),
+            )
         ]
         first, second = [(await self._store_shared([half]))[0] for half in halves]
         return [[*_spread(halves[0], first), *_spread(halves[1], second)]]

@@ -32,8 +32,13 @@ class Submission(NamedTuple):
     digest: bytes
     traceparent: str
 
-    def columns(self) -> tuple[object, ...]:
-        """The values of `insert_jobs.sql`, in its order."""
+    @property
+    def is_timed(self) -> bool:
+        """Whether it may have to wait for its time."""
+        return self.spec.WhichOneof("start") is not None
+
+    def columns(self, operation_id: UUID) -> tuple[object, ...]:
+        """The values of `store_jobs.sql`, in its order."""
         spec = self.spec
         return (
             self.job_id,
@@ -51,6 +56,9 @@ class Submission(NamedTuple):
             spec.delay.seconds + spec.delay.nanos / 1e9 if spec.HasField("delay") else 0.0,
             to_datetime(spec.deadline) if spec.HasField("deadline") else None,
             expiry_seconds(spec),
+            operation_id,
+            self.request_id,
+            self.digest,
         )
 
 

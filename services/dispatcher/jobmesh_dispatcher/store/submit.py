@@ -20,7 +20,12 @@ from uuid import UUID
 from jobmesh.errors import JobmeshError, RequestIdReused
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.outbox import OutboxMessage, Ready, write_wakeups
+from jobmesh_dispatcher.store.outbox import (
+    OutboxMessage,
+    Ready,
+    wakeup_messages,
+    write_wakeups,
+)
 from jobmesh_dispatcher.submission import Submission
 
 if TYPE_CHECKING:
@@ -66,50 +71,72 @@ async def store_calls(
     Outcomes stand in the order of all submissions; messages are to be published after the commit.
     """
     submissions = [submission for call in calls for submission in call.submissions]
-    existing = await _jobs_of_resent_calls(connection, calls)
-    outcomes = await _claim_request_ids(connection, submissions, existing)
-    if any(call.atomic for call in calls) and any(
-        isinstance(o, JobmeshError) for o in outcomes.values()
-    ):
-        raise Refused([outcomes.get(s.job_id, Stored(s.job_id, True, None)) for s in submissions])
-    fresh = [s for s in submissions if s.job_id not in outcomes]
-    rows = await _insert_jobs(connection, fresh)
-    messages = await write_wakeups(connection, _ready(fresh, rows))
-    for submission in fresh:
-        outcomes[submission.job_id] = Stored(submission.job_id, True, rows.get(submission.job_id))
     await failpoints.reach("submit.before_commit")
-    return [outcomes[submission.job_id] for submission in submissions], messages
+    rows, messages = await _store(connection, calls)
+    outcomes: dict[UUID, Outcome] = {
+        job_id: Stored(job_id, True, row) for job_id, row in rows.items()
+    }
+    if late := [s for s in submissions if s.job_id not in outcomes]:
+        outcomes.update(await _settled_before(connection, late))
+    results = [outcomes[submission.job_id] for submission in submissions]
+    if any(call.atomic for call in calls) and any(isinstance(r, JobmeshError) for r in results):
+        raise Refused(results)
+    if timed := [s for s in submissions if s.job_id in rows and s.is_timed]:
+        messages += await write_wakeups(connection, _ready(timed, rows))
+    return results, messages
 
 
-async def _jobs_of_resent_calls(connection: Connection, calls: Sequence[Call]) -> set[UUID]:
-    """Jobs that an earlier sending of one of these calls has stored."""
-    new = await connection.fetch(load("insert_operations"), [call.operation_id for call in calls])
-    known = {row["operation_id"] for row in new}
-    ids = [s.job_id for call in calls if call.operation_id not in known for s in call.submissions]
-    if not ids:
-        return set()
-    return {row["job_id"] for row in await connection.fetch(load("existing_jobs"), ids)}
+def is_one_statement(calls: Sequence[Call]) -> bool:
+    """Whether `store_calls` writes all with its first statement, and needs no transaction for it.
 
-
-async def _claim_request_ids(
-    connection: Connection, submissions: Sequence[Submission], existing: set[UUID]
-) -> dict[UUID, Outcome]:
-    """What is settled already: jobs that exist, and requests whose id is taken."""
-    outcomes: dict[UUID, Outcome] = {job_id: Stored(job_id, True, None) for job_id in existing}
-    keyed = [s for s in submissions if s.request_id and s.job_id not in existing]
-    if not keyed:
-        return outcomes
-    taken = await connection.fetch(
-        load("insert_request_ids"),
-        [s.namespace for s in keyed],
-        [s.request_id for s in keyed],
-        [s.job_id for s in keyed],
-        [s.digest for s in keyed],
+    Jobs with a time are woken once the database has said whether it has passed; a call that is all
+    or nothing may have to be undone for a request id.
+    """
+    return not any(
+        submission.is_timed or (call.atomic and submission.request_id)
+        for call in calls
+        for submission in call.submissions
     )
-    ours = {row["job_id"] for row in taken}
-    if late := [s for s in keyed if s.job_id not in ours]:
-        outcomes.update(await _compare(connection, late))
-    return outcomes
+
+
+async def _store(
+    connection: Connection, calls: Sequence[Call]
+) -> tuple[dict[UUID, Record], list[OutboxMessage]]:
+    """Rows of the jobs that were stored now, by id, and what is owed to the broker for them."""
+    pairs = [(call, submission) for call in calls for submission in call.submissions]
+    pairs.sort(key=lambda pair: pair[1].job_id)
+    columns = map(list, zip(*(s.columns(call.operation_id) for call, s in pairs), strict=True))
+    # A wake-up for a job that is then found to be stored already does no harm.
+    wakeups = list(wakeup_messages(_awake(submission for _, submission in pairs)))
+    rows = await connection.fetch(
+        load("store_jobs"),
+        *columns,
+        [subject for subject, _ in wakeups],
+        [body for _, body in wakeups],
+    )
+    stored = {row["job_id"]: row for row in rows if row["job_id"] is not None}
+    owed = [OutboxMessage(row["id"], row["subject"], row["body"]) for row in rows if row["id"]]
+    return stored, owed
+
+
+async def _settled_before(
+    connection: Connection, late: Sequence[Submission]
+) -> dict[UUID, Outcome]:
+    """What became of submissions that were not stored now.
+
+    Their call was sent before, or their request id is taken; both are committed by now, and this
+    statement sees them.
+    """
+    rows = await connection.fetch(load("existing_jobs"), [s.job_id for s in late])
+    outcomes: dict[UUID, Outcome] = {
+        row["job_id"]: Stored(row["job_id"], True, None) for row in rows
+    }
+    others = [s for s in late if s.job_id not in outcomes]
+    if keyed := [s for s in others if s.request_id]:
+        outcomes.update(await _compare(connection, keyed))
+    # Stored, ended and deleted since.
+    gone = {s.job_id: Stored(s.job_id, True, None) for s in others if s.job_id not in outcomes}
+    return outcomes | gone
 
 
 async def _compare(connection: Connection, late: Sequence[Submission]) -> dict[UUID, Outcome]:
@@ -117,7 +144,11 @@ async def _compare(connection: Connection, late: Sequence[Submission]) -> dict[U
         load("read_request_ids"), [s.namespace for s in late], [s.request_id for s in late]
     )
     holders = {(row["namespace"], row["request_id"]): row for row in rows}
-    return {s.job_id: _same_or_reused(s, holders[s.namespace, s.request_id]) for s in late}
+    return {
+        s.job_id: _same_or_reused(s, holder)
+        for s in late
+        if (holder := holders.get((s.namespace, s.request_id))) is not None
+    }
 
 
 def _same_or_reused(submission: Submission, holder: Record) -> Outcome:
@@ -126,18 +157,18 @@ def _same_or_reused(submission: Submission, holder: Record) -> Outcome:
     return Stored(holder["job_id"], holder["job_id"] == submission.job_id, None)
 
 
-async def _insert_jobs(connection: Connection, fresh: Sequence[Submission]) -> dict[UUID, Record]:
-    if not fresh:
-        return {}
-    in_order = sorted(fresh, key=lambda s: s.job_id)
-    columns = list(zip(*(s.columns() for s in in_order), strict=True))
-    rows = await connection.fetch(load("insert_jobs"), *map(list, columns))
-    return {row["job_id"]: row for row in rows}
+def _awake(submissions: Iterable[Submission]) -> Iterable[Ready]:
+    for submission in submissions:
+        if not submission.is_timed:
+            yield _as_ready(submission)
 
 
-def _ready(fresh: Iterable[Submission], rows: dict[UUID, Record]) -> Iterable[Ready]:
-    for submission in fresh:
-        row = rows.get(submission.job_id)
-        if row is not None and row["state"] == "QUEUED":
-            spec = submission.spec
-            yield Ready(submission.namespace, spec.queue, spec.priority, submission.job_id)
+def _ready(submissions: Iterable[Submission], rows: dict[UUID, Record]) -> Iterable[Ready]:
+    for submission in submissions:
+        if rows[submission.job_id]["state"] == "QUEUED":
+            yield _as_ready(submission)
+
+
+def _as_ready(submission: Submission) -> Ready:
+    spec = submission.spec
+    return Ready(submission.namespace, spec.queue, spec.priority, submission.job_id)
