@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
 from asyncpg import Record
 
+from jobmesh.channels import open_channel
+from jobmesh.client import JobHandle
 from jobmesh.dev.ports import PortPool
 from jobmesh.ids import new_id
+from jobmesh.v1.runner_service_pb2 import (
+    REPORT_STATUS_RECORDED,
+    Assignment,
+    Hello,
+    Lease,
+    Report,
+    Reports,
+    WorkRequest,
+    WorkResponse,
+)
+from jobmesh.v1.runner_service_pb2_grpc import RunnerServiceStub
 from tests.acceptance.handlers import note
 from tests.support.fleet import Fleet, new_fleet, plain_nats
 from tests.support.servers import TestPostgres
@@ -193,7 +209,73 @@ async def test_between_the_commit_of_a_finish_and_its_answer_the_repeated_report
     await until(lambda: all_answered(fleet), 20, fleet.trouble, interval=0.05)
     assert (await the_job(fleet, label))["revision"] == row["revision"]
     assert await attempts_run(fleet) == ran + 1
-    assert "LEASE_LOST" not in fleet["runner-1"].log.read_text()
+
+
+async def test_a_report_that_is_repeated_for_want_of_an_answer_is_not_refused(fleet: Fleet) -> None:
+    await arm(fleet, "finish.after_commit=kill")
+    runner = RunnerByHand(fleet[DISPATCHER].address)
+    async with fleet.client() as mesh:
+        job = await mesh.submit(runner.type)
+    async with runner.attached():
+        assignment = (await runner.hear("assignments")).assignments.jobs[0]
+        assert assignment.job_id == job.id
+        await runner.report(assignment)
+        await fleet[DISPATCHER].dead()
+    assert await state_of(fleet, job) == "SUCCEEDED"
+    await heal(fleet)
+    async with runner.attached(held=assignment):
+        await runner.report(assignment)
+        (ack,) = (await runner.hear("report_acks")).report_acks.acks
+    assert (ack.lease.job_id, ack.status) == (job.id, REPORT_STATUS_RECORDED)
+
+
+class RunnerByHand:
+    """What a runner says and hears, word by word; it serves one type that nobody else knows."""
+
+    def __init__(self, dispatcher: str) -> None:
+        self.type = f"by-hand-{new_id()}"
+        self._dispatcher = dispatcher
+        self._session = new_id()
+        self._call: Any = None
+
+    @asynccontextmanager
+    async def attached(self, held: Assignment | None = None) -> AsyncIterator[None]:
+        """Attach, with the claim that it holds."""
+        hello = Hello(session_id=self._session, runner_id=self.type, types=[self.type], slots=1)
+        if held is not None:
+            hello.held.append(_lease(held))
+        async with open_channel(self._dispatcher, health_check=False) as channel:
+            stub: Any = RunnerServiceStub(channel)
+            self._call = stub.Work(timeout=60)
+            await self._say(hello=hello)
+            await self.hear("welcome")
+            yield
+            self._call.cancel()
+
+    async def report(self, assignment: Assignment) -> None:
+        """Say that the handler has returned."""
+        report = Report(job_id=assignment.job_id, attempt=assignment.attempt)
+        report.succeeded.result.data = b"1"
+        report.succeeded.result.content_type = "application/json"
+        await self._say(reports=Reports(reports=[report]))
+
+    async def hear(self, kind: str) -> WorkResponse:
+        """The next message, which is of that kind."""
+        response: WorkResponse = await asyncio.wait_for(self._call.read(), 20)
+        assert response.WhichOneof("message") == kind, response
+        return response
+
+    async def _say(self, **message: Any) -> None:
+        await self._call.write(WorkRequest(**message))
+
+
+def _lease(assignment: Assignment) -> Lease:
+    return Lease(job_id=assignment.job_id, attempt=assignment.attempt)
+
+
+async def state_of(fleet: Fleet, job: JobHandle) -> str:
+    statement = "SELECT state FROM jobmesh.jobs WHERE job_id = $1"
+    return str(await fleet.value(statement, UUID(job.id)))
 
 
 async def unanswered(fleet: Fleet) -> float:
