@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from jobmesh.errors import JobmeshError, Unavailable
 from jobmesh.ids import new_id
 from jobmesh.v1 import runner_service_pb2 as pb
 from jobmesh_dispatcher.claiming import Seat
@@ -23,10 +24,8 @@ DEFAULT_NAMESPACE = "default"
 # Answers that wait for a runner that does not read. Each belongs to something the runner sent or
 # holds, so that an honest one cannot reach it.
 MAX_OUTBOUND = 100_000
-
-
-class RunnerTooSlow(Exception):
-    """A runner does not read what it is sent."""
+# A message of assignments ends once it is larger, so that none comes near the limit of 16 MiB.
+MESSAGE_BYTES = 4 << 20
 
 
 class Attachment:
@@ -53,6 +52,9 @@ class Attachment:
         self.held_hint = True  # jobs may be parked that it could run
         self.bye = False
         self.ended = False  # its session has ended, or moved
+        self.error: JobmeshError | None = (
+            None  # what the stream ends with, if the runner is at fault
+        )
         self._outbound: deque[pb.WorkResponse] = deque()
         self._wake = asyncio.Event()
         self._closed = False
@@ -99,11 +101,16 @@ class Attachment:
 
     def assign(self, jobs: Iterable[tuple[Lease, Assignment]]) -> None:
         """Give it claimed jobs."""
-        assignments = pb.Assignments()
+        message, size = pb.Assignments(), 0
         for lease, assignment in jobs:
             self.hold(lease)
-            assignments.jobs.append(assignment)
-        self.send(pb.WorkResponse(assignments=assignments))
+            message.jobs.append(assignment)
+            size += assignment.ByteSize()
+            if size >= MESSAGE_BYTES:
+                self.send(pb.WorkResponse(assignments=message))
+                message, size = pb.Assignments(), 0
+        if message.jobs:
+            self.send(pb.WorkResponse(assignments=message))
 
     def hold(self, lease: Lease) -> None:
         """Note a claim that it has."""
@@ -117,14 +124,20 @@ class Attachment:
         return lease if lease is not None and lease.attempt == attempt else None
 
     def send(self, response: pb.WorkResponse) -> None:
-        """Send soon, in order. Raises `RunnerTooSlow` if it does not read."""
+        """Send soon, in order. Never fails: a runner that does not read is given up."""
         if self._closed:
             return
         if len(self._outbound) >= MAX_OUTBOUND:
-            self.close()
-            raise RunnerTooSlow(self.runner_id)
+            self.fail(Unavailable("the runner does not read what it is sent"))
+            return
         self._outbound.append(response)
         self._wake.set()
+
+    def fail(self, error: JobmeshError) -> None:
+        """End the stream at once, and say why; the first reason counts."""
+        self.error = self.error or error
+        self._outbound.clear()
+        self.close()
 
     def close(self) -> None:
         """End the stream once what waits has been sent."""

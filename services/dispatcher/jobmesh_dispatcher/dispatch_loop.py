@@ -6,8 +6,12 @@ is room for. Rounds follow each other as long as there is something to do, and e
 arrived during the last one: busy, a transaction claims hundreds of jobs; idle, a job waits for
 nothing.
 
-* The database is down: pulled wake-ups stay at hand, no more are pulled, and the round is tried
-  again. Those older than the ack wait are let go: the broker delivers them again.
+* The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
+  that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
+  delivers them again.
+* A claim is answered late: it is given up before the jobs can be taken for unknown to their runner.
+* A claim fails for a reason of its own: its wake-ups are tried one by one, and the one at fault is
+  left to the broker, whose limit of deliveries ends it.
 * All runners are full: a wake-up at hand waits briefly for room, then its jobs are parked, where
   every dispatcher sees them.
 """
@@ -17,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,14 +31,14 @@ from jobmesh.server.tasks import TaskOwner
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.assignments import assignment_of
 from jobmesh_dispatcher.attachment import Attachment
-from jobmesh_dispatcher.claiming import Candidate, idle_seat, set_aside
+from jobmesh_dispatcher.claiming import Candidate, Seat, idle_seat, set_aside
 from jobmesh_dispatcher.pulls import Pulled, Pulls
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held, claim_lonely
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
-    from jobmesh_dispatcher.database import Database
+    from jobmesh_dispatcher.database import Connection, Database
     from jobmesh_dispatcher.roster import Roster
 
 log = logging.getLogger(__name__)
@@ -44,6 +48,9 @@ LONELY_A_ROUND = 32
 TICK_SECONDS = 1.0
 WAIT_FOR_ROOM_SECONDS = 0.1
 RETRY_SECONDS = 0.5
+# Shorter than the 5 s after which a job that its runner does not have is taken back: what comes
+# later is not handed out any more.
+CLAIM_SECONDS = 4.0
 CLAIMED = counter("jobmesh_jobs_claimed_total", "Jobs claimed by this dispatcher for its runners.")
 PARKED = counter("jobmesh_jobs_parked_total", "Jobs parked for want of a runner with room.")
 ROUND = histogram("jobmesh_claim_seconds", "How long a claim took, commit included.")
@@ -67,6 +74,7 @@ class DispatchLoop:
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
         self._at_hand: list[Pulled] = []
+        self._looked_at = 0.0  # when jobs were last looked for that nobody told of; monotonic
         self._lonely_hint = True  # jobs may be parked that are to have a runner for themselves
         self._unhealthy = False  # the database did not take the last claim: pull no more
         self._wake = asyncio.Event()
@@ -105,27 +113,38 @@ class DispatchLoop:
         while True:
             try:
                 await self._round()
-                self._unhealthy = False
             except BackendUnavailable:
-                self._unhealthy = True
-                self._let_go()
+                await self._until_database_answers()
+            except Exception:
+                log.exception("a round failed; the next one is tried")
                 await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
             else:
-                await self._pause(WAIT_FOR_ROOM_SECONDS if self._at_hand else TICK_SECONDS)
+                await self._pause()
 
-    async def _pause(self, seconds: float) -> None:
+    async def _until_database_answers(self) -> None:
+        self._unhealthy = True
+        while self._unhealthy:
+            self._let_go()
+            await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
+            try:
+                await self._database.ping()
+                self._unhealthy = False
+            except BackendUnavailable:
+                pass
+
+    async def _pause(self) -> None:
+        """Wait until there is something to do."""
+        if any(attachment.held_hint and attachment.free for attachment in self._roster):
+            return  # more is parked than one look found
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(WAIT_FOR_ROOM_SECONDS if self._at_hand else TICK_SECONDS):
                 await self._wake.wait()
         except TimeoutError:
-            # Nudges may be lost: look for parked jobs once in a while.
-            if seconds == TICK_SECONDS:
-                self._lonely_hint = True
-                for attachment in self._roster:
-                    attachment.held_hint = True
+            pass  # time to look for what nobody told of
         self._wake.clear()
 
     async def _round(self) -> None:
+        self._look_for_parked()
         if self._lonely_hint:
             await self._place_lonely()
         for attachment in self._roster:
@@ -133,6 +152,15 @@ class DispatchLoop:
                 await self._claim_held(attachment)
         while batch := self._next_batch():
             await self._claim(batch)
+
+    def _look_for_parked(self) -> None:
+        """Once in a while, however busy: nudges may be lost."""
+        now = time.monotonic()
+        if now - self._looked_at >= TICK_SECONDS:
+            self._looked_at = now
+            self._lonely_hint = True
+            for attachment in self._roster:
+                attachment.held_hint = True
 
     async def _keep_pulling(self) -> None:
         """Ask for wake-ups while the last ones are being claimed, as far as there is room."""
@@ -167,17 +195,40 @@ class DispatchLoop:
         return batch
 
     async def _claim(self, batch: Sequence[Pulled]) -> None:
+        try:
+            await self._claim_together(batch)
+        except BackendUnavailable:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                log.exception("a wake-up of queue %s is left to the broker", batch[0].token)
+                self._at_hand.remove(batch[0])
+                return
+            log.warning("a claim failed; its %d wake-ups are tried one by one", len(batch))
+            for message in batch:
+                await self._claim([message])
+
+    async def _claim_together(self, batch: Sequence[Pulled]) -> None:
         job_ids = list(dict.fromkeys(job_id for message in batch for job_id in message.job_ids))
         tokens = sorted({message.token for message in batch})
         seats = self._roster.seats()
         await failpoints.reach("claim.before")
-        with ROUND.time():
-            claimed = await self._database.run(lambda c: claim(c, job_ids, tokens, seats))
+        claimed = await self._decide(lambda c: claim(c, job_ids, tokens, seats))
         await failpoints.reach("claim.before_send")
-        del self._at_hand[: len(batch)]
-        self._hand_out(claimed)
+        done = {message.reply for message in batch}
+        self._at_hand = [message for message in self._at_hand if message.reply not in done]
+        self._hand_out(claimed, seats)
         self._wake_pulls.set()
         self._acks.spawn("ack", self._ack(batch))
+
+    async def _decide(self, act: Callable[[Connection], Awaitable[Claimed]]) -> Claimed:
+        """Carry out a claim. Raises `BackendUnavailable`, also if it takes too long."""
+        try:
+            with ROUND.time():
+                async with asyncio.timeout(CLAIM_SECONDS):
+                    return await self._database.run(act)
+        except TimeoutError:
+            raise BackendUnavailable("postgresql") from None
 
     async def _ack(self, batch: Sequence[Pulled]) -> None:
         await failpoints.reach("claim.before_ack")
@@ -196,7 +247,8 @@ class DispatchLoop:
             if seat is None:
                 waiting.append(job)
             else:
-                self._hand_out(await self._database.run(partial(claim_lonely, job=job, seat=seat)))
+                claimed = await self._decide(partial(claim_lonely, job=job, seat=seat))
+                self._hand_out(claimed, [seat])
         here = [attachment.seat() for attachment in self._roster if not attachment.draining]
         chosen = set_aside(waiting, here)
         for attachment in self._roster:
@@ -207,21 +259,23 @@ class DispatchLoop:
     async def _claim_held(self, attachment: Attachment) -> None:
         seat = attachment.seat()
         room = seat.free
-        with ROUND.time():
-            claimed = await self._database.run(lambda c: claim_held(c, seat))
-        attachment.held_hint = len(claimed.rows) + len(claimed.held_types) >= room
-        self._hand_out(claimed)
+        claimed = await self._decide(lambda c: claim_held(c, seat))
+        attachment.held_hint = claimed.looked_at >= room
+        self._hand_out(claimed, [seat])
 
-    def _hand_out(self, claimed: Claimed) -> None:
+    def _hand_out(self, claimed: Claimed, seats: Sequence[Seat]) -> None:
         """Send claimed jobs to their runners.
 
-        A runner that left meanwhile is found out by its session's end, or when it attaches again.
+        One that left or attached again meanwhile is not sent them: they are found out by the end of
+        its session, or have been when it attached.
         """
+        attachments = {seat.attachment for seat in seats}
         by_session: dict[object, list[object]] = {}
         for row in claimed.rows:
             by_session.setdefault(row["session_id"], []).append(assignment_of(row))
         for attachment in self._roster:
-            if jobs := by_session.get(attachment.session_id):
+            jobs = by_session.get(attachment.session_id)
+            if jobs and attachment.id in attachments:
                 attachment.assign(jobs)  # type: ignore[arg-type]
         CLAIMED.inc(len(claimed.rows))
         PARKED.inc(len(claimed.held_types))

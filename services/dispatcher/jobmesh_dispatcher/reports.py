@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobmesh.batching import Batcher
-from jobmesh.errors import BackendUnavailable, PayloadTooLarge
+from jobmesh.errors import BackendUnavailable, Overloaded, PayloadTooLarge
 from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import Periodic
 from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, LogLevel, LogLine, Payload, Progress
@@ -31,7 +31,7 @@ from jobmesh_dispatcher.report_limits import (
     storable_text,
 )
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.finish import Ended, record
+from jobmesh_dispatcher.store.finish import Ended, record, settled
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -122,11 +122,8 @@ class Reports:
         await self._lines_of(batch)
         recorded: dict[tuple[UUID, int], bool] = {}
         while waiting := [ended for ended in batch if ended.lease.key not in recorded]:
-            results = await asyncio.gather(
-                *(self._outcomes.put(ended, ended.report.ByteSize()) for ended in waiting),
-                return_exceptions=True,
-            )
-            for ended, result in zip(waiting, results, strict=True):
+            results = await asyncio.gather(*self._put(waiting), return_exceptions=True)
+            for ended, result in zip(waiting, results, strict=False):
                 if isinstance(result, bool):
                     recorded[ended.lease.key] = result
                 elif not isinstance(result, BackendUnavailable):
@@ -134,6 +131,25 @@ class Reports:
             if len(recorded) < len(batch):
                 await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
         return [recorded[ended.lease.key] for ended in batch]
+
+    def _put(self, waiting: Sequence[Ended]) -> list[asyncio.Future[bool]]:
+        """Let these be recorded: the first of them, if too many wait already."""
+        futures: list[asyncio.Future[bool]] = []
+        try:
+            for ended in waiting:  # not a comprehension: those before the refused one count
+                futures.append(self._outcomes.put(ended, ended.report.ByteSize()))  # noqa: PERF401
+        except Overloaded as error:
+            log.warning("%d outcome(s) wait: %s", len(waiting) - len(futures), error)
+        return futures
+
+    async def settled(self, keys: Sequence[tuple[UUID, int]]) -> set[tuple[UUID, int]]:
+        """Which of these attempts are recorded already, however long the database is down."""
+        while True:
+            try:
+                async with self._database.connection() as connection:
+                    return await settled(connection, keys)
+            except BackendUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)  # a backoff: there is nothing to wait for
 
     def _add_progress(self, ended: Ended) -> None:
         """What the attempt said last and is not written yet goes with its report."""

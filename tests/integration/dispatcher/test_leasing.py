@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from asyncpg import DeadlockDetectedError
 
 from jobmesh.errors import NotFound, RevisionMismatch, WrongState
 from jobmesh.states import TRANSITIONS, State
@@ -16,7 +18,7 @@ from jobmesh_dispatcher.claiming import Seat
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.store.cancel import cancel
-from jobmesh_dispatcher.store.claim import claim, claim_held
+from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held
 from jobmesh_dispatcher.store.finish import record
 from jobmesh_dispatcher.store.promote import promote
 from jobmesh_dispatcher.store.revive import revive
@@ -24,6 +26,9 @@ from jobmesh_dispatcher.store.sessions import TakenBack, end_session, take_back
 from jobmesh_dispatcher.store.undelivered import charge
 from tests.support import decisions as d
 from tests.support.wait import until
+
+if TYPE_CHECKING:
+    from jobmesh_dispatcher.database import Connection
 
 
 @pytest.fixture
@@ -62,6 +67,21 @@ async def test_a_job_delivered_ten_times_at_once_is_claimed_once(db: Database) -
     claims = await asyncio.gather(*(d.claim_all(db, [job_id], seat) for seat in seats))
     assert sum(len(claimed.rows) for claimed in claims) == 1
     assert (await d.job(db, job_id))["attempt"] == 1
+
+
+async def test_a_claim_that_is_made_again_has_the_same_room(db: Database) -> None:
+    job_id = await d.store_one(db)
+    seat = await d.attach(db, free=1)
+    tries: list[int] = []
+
+    async def act(connection: Connection) -> Claimed:
+        tries.append(len(tries))
+        claimed = await claim(connection, [job_id], [queue_token("default", "default")], [seat])
+        if len(tries) == 1:
+            raise DeadlockDetectedError("as if it had met one")
+        return claimed
+
+    assert [row["job_id"] for row in (await db.run(act)).rows] == [job_id]
 
 
 async def test_a_session_that_is_ended_waits_for_the_claim_and_takes_its_job_back(

@@ -193,7 +193,6 @@ async def test_one_that_lost_a_second_runner_waits_for_one_of_its_own(db: Databa
     candidate, idle = Candidate(**rows[0], alone=True), await d.attach(db)
     claimed = await db.run(lambda c: claim_lonely(c, candidate, idle))
     assert [row["job_id"] for row in claimed.rows] == [job_id]
-    assert idle.free == 0
     again = await db.run(lambda c: claim_lonely(c, candidate, idle))
     assert again.rows == []  # another dispatcher was faster
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -48,10 +48,12 @@ QueueName = tuple[str, str]
 class Claimed:
     """What a claim did. `rows` are those of `claim_jobs.sql`, `expired` those of `bury_jobs.sql`.
 
-    `lonely`: a job was parked that is to have a runner for itself.
+    `looked_at` counts the jobs that were locked, whatever became of them. `lonely`: a job was
+    parked that is to have a runner for itself.
     """
 
     rows: list[Record] = field(default_factory=list)
+    looked_at: int = 0
     held_types: set[str] = field(default_factory=set)
     expired: list[Record] = field(default_factory=list)
     lonely: bool = False
@@ -111,7 +113,8 @@ async def _still_attached(connection: Connection, seats: Sequence[Seat]) -> list
         load("lock_sessions"), [s.session_id for s in seats], [s.attachment for s in seats]
     )
     attached = {row["session_id"] for row in rows}
-    return [seat for seat in seats if seat.session_id in attached]
+    # Copies: the decision takes room from them, and may have to be made again after a deadlock.
+    return [replace(seat) for seat in seats if seat.session_id in attached]
 
 
 async def _lock_limits(
@@ -150,7 +153,7 @@ async def _carry_out(
     """Decide about jobs that are locked, and write it: rows of `lock_queued.sql` or its like."""
     late = [(row["job_id"], row["state"]) for row in jobs if row["expired"]]
     decision = decide((_candidate(row) for row in jobs if not row["expired"]), limits, seats)
-    result = Claimed(expired=await bury_expired(connection, late))
+    result = Claimed(expired=await bury_expired(connection, late), looked_at=len(jobs))
     if decision.claims:
         result.rows = await _write_claims(connection, decision)
     if decision.parks:

@@ -1,0 +1,173 @@
+"""The loop that claims, when the database, a job or a runner is not as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import pytest
+
+from jobmesh_dispatcher.after_commit import AfterCommit
+from jobmesh_dispatcher.attachment import Attachment
+from jobmesh_dispatcher.broker import ADVISORIES, Broker
+from jobmesh_dispatcher.database import Database
+from jobmesh_dispatcher.dispatch_loop import DispatchLoop
+from jobmesh_dispatcher.events import Events
+from jobmesh_dispatcher.nudges import Nudges
+from jobmesh_dispatcher.publisher import Publisher
+from jobmesh_dispatcher.pulls import Pulls, PullSettings
+from jobmesh_dispatcher.queue_token import queue_token
+from jobmesh_dispatcher.roster import Roster
+from jobmesh_dispatcher.store.submit import Call, store_calls
+from tests.support import decisions as d
+from tests.support.dispatchers import hello
+from tests.support.proxy import TcpProxy
+from tests.support.wait import until
+
+ACK_WAIT = 0.5
+MAX_DELIVER = 2
+CHANNEL = (queue_token(d.NAMESPACE, d.QUEUE), 4)
+
+
+@dataclass
+class Claimer:
+    """A dispatcher that publishes, pulls and claims, for runners without streams."""
+
+    database: Database
+    broker: Broker
+    publisher: Publisher
+    roster: Roster
+    loop: DispatchLoop
+
+    async def runner(self, slots: int = 4) -> Attachment:
+        """A runner of jobs of the types `t` and `bad`."""
+        said = hello(slots=slots)
+        said.types.append("bad")
+        attachment = Attachment(said)
+        await d.reattach(self.database, attachment.seat())
+        self.roster.add(attachment)
+        return attachment
+
+    async def submit(self, *types: str) -> list[UUID]:
+        """Store and publish a job of each type, as one call."""
+        jobs = [d.submission(type=job_type) for job_type in types]
+        call = Call(d.uid(), jobs, False)
+        _, messages = await self.database.run(lambda c: store_calls(c, [call]))
+        assert await self.publisher.publish(messages) == len(messages)
+        return [job.job_id for job in jobs]
+
+
+@asynccontextmanager
+async def claimer(dsn: str, nats_url: str) -> AsyncIterator[Claimer]:
+    async with d.opened(dsn) as database:
+        broker = Broker(nats_url)
+        publisher = Publisher(broker, database)
+        after_commit = AfterCommit(publisher, Events(broker), Nudges(broker))
+        roster = Roster()
+        settings = PullSettings(MAX_DELIVER, ACK_WAIT)
+        loop = DispatchLoop(
+            database,
+            roster,
+            after_commit,
+            lambda on_message, on_end: Pulls(broker, settings, on_message, on_end),
+            ack_wait_seconds=ACK_WAIT,
+        )
+        await broker.start()
+        try:
+            await d.make_queue(database)
+            loop.serve([CHANNEL])
+            await loop.start()
+            yield Claimer(database, broker, publisher, roster, loop)
+        finally:
+            await loop.stop()
+            await publisher.stop()
+            await broker.stop()
+
+
+@pytest.fixture
+async def one(database: str, nats_url: str) -> AsyncIterator[Claimer]:
+    async with claimer(database, nats_url) as started:
+        yield started
+
+
+async def test_a_job_is_claimed_and_its_wakeup_acknowledged(one: Claimer) -> None:
+    runner = await one.runner()
+    (job_id,) = await one.submit("t")
+    await until(lambda: job_id in runner.leases, timeout=5)
+    jetstream = one.broker.client.jetstream()
+
+    async def empty() -> bool:
+        return (await jetstream.stream_info("JOBMESH_JOBS")).state.messages == 0
+
+    await until(empty, timeout=5)
+
+
+async def test_an_outage_of_the_database_uses_up_no_deliveries(
+    database: str, nats_url: str
+) -> None:
+    address = urlsplit(database)
+    async with TcpProxy("127.0.0.1", address.port or 0) as proxy:
+        host = f"{address.username}:{address.password}@127.0.0.1:{proxy.port}"
+        async with (
+            claimer(urlunsplit(address._replace(netloc=host)), nats_url) as one,
+            d.opened(database) as direct,
+        ):
+            runner = await one.runner()
+            outbox = "SELECT id, subject, body FROM jobmesh.outbox"
+            job_id = await d.store_one(direct)
+            ((_, subject, body),) = await direct.fetch(outbox)
+            proxy.cut()
+            await one.broker.client.publish(subject, body)
+            # It would have been delivered as often as it may be, again and again.
+            await asyncio.sleep(4 * MAX_DELIVER * ACK_WAIT)
+            assert job_id not in runner.leases
+            proxy.restore()
+            await until(lambda: job_id in runner.leases, timeout=8)
+            state = (await one.broker.client.jetstream().stream_info(ADVISORIES)).state
+            assert state.messages == 0
+
+
+async def test_a_job_that_cannot_be_claimed_stops_no_other(one: Claimer) -> None:
+    await one.database.fetch(
+        """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
+           CHECK (type <> 'bad' OR state <> 'RUNNING')"""
+    )
+    bad = await one.submit("bad")
+    good = [*await one.submit("t"), *await one.submit("t")]
+    runner = await one.runner()
+    await until(lambda: runner.leases.keys() == set(good), timeout=5)
+    later = await one.submit("t")
+    await until(lambda: later[0] in runner.leases, timeout=5)
+    assert (await d.job(one.database, bad[0]))["state"] == "QUEUED"
+
+
+async def test_a_parked_job_that_nobody_told_of_is_found_by_a_busy_dispatcher(
+    one: Claimer,
+) -> None:
+    runner = await one.runner()
+    await until(lambda: not runner.held_hint, timeout=5)
+    job_id = await d.store_one(one.database)
+    await one.database.fetch("UPDATE jobmesh.jobs_live SET hold_reason = 'NO_RUNNER'")
+
+    async def found() -> bool:
+        one.loop.wake()  # something is going on all the time
+        return job_id in runner.leases
+
+    await until(found, timeout=5)
+
+
+async def test_parked_jobs_that_may_not_run_hide_no_others(one: Claimer) -> None:
+    await d.make_queue(one.database, "paused")
+    await one.database.fetch(
+        "UPDATE jobmesh.queues SET dispatch_paused = true WHERE name = 'paused'"
+    )
+    blocked = [await d.store_one(one.database, queue="paused") for _ in range(30)]
+    free = await d.store_one(one.database)
+    await one.database.fetch("UPDATE jobmesh.jobs_live SET hold_reason = 'NO_RUNNER'")
+    runner = await one.runner(slots=1)
+    await until(lambda: free in runner.leases, timeout=5)
+    assert (await d.job(one.database, blocked[0]))["hold_reason"] == "QUEUE_PAUSED"
