@@ -44,7 +44,6 @@ LINKS = (
     *(f"dispatcher-{number}/nats" for number in (1, 2)),
     *(f"runner-{runner}/dispatcher-{number}" for runner in (1, 2) for number in (1, 2)),
 )
-CLOCK_OFFSETS = (-300, 300)
 
 
 class Fault(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from tests.faults.chaos import Timeline
@@ -11,7 +11,7 @@ from tests.faults.history import clock
 from tests.faults.job_rules import Case
 from tests.faults.session import Verdict
 
-MOST_SHOWN = 20
+MOST_SHOWN = 5
 
 
 def summary(verdict: Verdict) -> Iterator[str]:
@@ -38,12 +38,16 @@ def _table(counts: Counter[str]) -> Iterator[str]:
 
 
 def violations(verdict: Verdict) -> Iterator[str]:
-    """Each violation with all that is known of its job, and the faults around it."""
-    for violation in verdict.violations[:MOST_SHOWN]:
-        yield ""
-        yield from explain(violation, verdict.timeline)
-    if len(verdict.violations) > MOST_SHOWN:
-        yield f"… and {len(verdict.violations) - MOST_SHOWN} more"
+    """Some of each rule, with all that is known of their jobs, and the faults around them."""
+    by_rule: dict[str, list[Violation]] = defaultdict(list)
+    for violation in verdict.violations:
+        by_rule[violation.rule].append(violation)
+    for rule, broken in by_rule.items():
+        for violation in broken[:MOST_SHOWN]:
+            yield ""
+            yield from explain(violation, verdict.timeline)
+        if len(broken) > MOST_SHOWN:
+            yield f"… and {len(broken) - MOST_SHOWN} more of {rule}"
 
 
 def explain(violation: Violation, timeline: Timeline) -> Iterator[str]:
