@@ -14,6 +14,7 @@ from jobmesh.v1 import job_pb2 as _job_pb2
 from jobmesh.v1 import job_service_pb2 as _job_service_pb2
 from jobmesh.v1 import queue_pb2 as _queue_pb2
 from jobmesh.v1 import queue_service_pb2 as _queue_service_pb2
+from jobmesh.v1 import schedule_pb2 as _schedule_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1079,3 +1080,181 @@ class RetainResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetainResponse: _TypeAlias = RetainResponse  # noqa: Y015
+
+@_typing.final
+class FiringOrder(_message.Message):
+    """One time of a schedule to be fired."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULE_UID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    FIRE_TIME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    OVERLAP_POLICY_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    MISSED_FIELD_NUMBER: _builtins.int
+    LAST_MISSED_TIME_FIELD_NUMBER: _builtins.int
+    schedule_uid: _builtins.str
+    """The schedule, one life of it, a UUID."""
+    revision: _builtins.int
+    """The revision that the time was reckoned from; another one refuses the order. Any if 0."""
+    kind: _schedule_pb2.FiringKind.ValueType
+    """Why."""
+    overlap_policy: _schedule_pb2.OverlapPolicy.ValueType
+    """Overrides the schedule's policy."""
+    job_id: _builtins.str
+    """The id of the job that it makes, a UUID."""
+    missed: _builtins.int
+    """Nothing is to be submitted: so many times were missed, from `fire_time` on. 0 for an ordinary order."""
+    @_builtins.property
+    def fire_time(self) -> _timestamp_pb2.Timestamp:
+        """The time."""
+
+    @_builtins.property
+    def last_missed_time(self) -> _timestamp_pb2.Timestamp:
+        """The last of the times that were missed."""
+
+    def __init__(
+        self,
+        *,
+        schedule_uid: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        fire_time: _timestamp_pb2.Timestamp | None = ...,
+        kind: _schedule_pb2.FiringKind.ValueType = ...,
+        overlap_policy: _schedule_pb2.OverlapPolicy.ValueType = ...,
+        job_id: _builtins.str = ...,
+        missed: _builtins.int = ...,
+        last_missed_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fire_time", b"fire_time", "last_missed_time", b"last_missed_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fire_time", b"fire_time", "job_id", b"job_id", "kind", b"kind", "last_missed_time", b"last_missed_time", "missed", b"missed", "overlap_policy", b"overlap_policy", "revision", b"revision", "schedule_uid", b"schedule_uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FiringOrder: _TypeAlias = FiringOrder  # noqa: Y015
+
+@_typing.final
+class FireSchedulesRequest(_message.Message):
+    """Asks for schedules to be fired."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    ORDERS_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """The leader's epoch; 0 if a caller asked for it, and then only TRIGGERED and BACKFILLED orders are taken."""
+    @_builtins.property
+    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___FiringOrder]:
+        """What to fire; times of one schedule in their order."""
+
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        orders: _abc.Iterable[Global___FiringOrder] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "orders", b"orders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FireSchedulesRequest: _TypeAlias = FireSchedulesRequest  # noqa: Y015
+
+@_typing.final
+class FiringAnswer(_message.Message):
+    """What became of an order."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def firing(self) -> _schedule_pb2.Firing:
+        """The firing as it stands now; not set if the order was refused: the schedule is gone, paused, or has changed."""
+
+    def __init__(
+        self,
+        *,
+        firing: _schedule_pb2.Firing | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["firing", b"firing"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["firing", b"firing"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FiringAnswer: _TypeAlias = FiringAnswer  # noqa: Y015
+
+@_typing.final
+class FireSchedulesResponse(_message.Message):
+    """What became of the orders."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___FiringAnswer]:
+        """One for each, in their order."""
+
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___FiringAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FireSchedulesResponse: _TypeAlias = FireSchedulesResponse  # noqa: Y015
+
+@_typing.final
+class FireBufferedRequest(_message.Message):
+    """Asks for buffered firings."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """The leader's epoch."""
+    limit: _builtins.int
+    """How many at the most."""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FireBufferedRequest: _TypeAlias = FireBufferedRequest  # noqa: Y015
+
+@_typing.final
+class FireBufferedResponse(_message.Message):
+    """What was fired."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBMITTED_FIELD_NUMBER: _builtins.int
+    submitted: _builtins.int
+    """How many made a job."""
+    def __init__(
+        self,
+        *,
+        submitted: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["submitted", b"submitted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FireBufferedResponse: _TypeAlias = FireBufferedResponse  # noqa: Y015

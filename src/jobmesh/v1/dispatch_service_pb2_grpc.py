@@ -121,6 +121,16 @@ class DispatchServiceStub:
                 request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.RetainRequest.SerializeToString,
                 response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.RetainResponse.FromString,
                 _registered_method=True)
+        self.FireSchedules = channel.unary_unary(
+                '/jobmesh.v1.DispatchService/FireSchedules',
+                request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireSchedulesRequest.SerializeToString,
+                response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireSchedulesResponse.FromString,
+                _registered_method=True)
+        self.FireBuffered = channel.unary_unary(
+                '/jobmesh.v1.DispatchService/FireBuffered',
+                request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireBufferedRequest.SerializeToString,
+                response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireBufferedResponse.FromString,
+                _registered_method=True)
 
 
 class DispatchServiceServicer:
@@ -247,6 +257,20 @@ class DispatchServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FireSchedules(self, request, context):
+        """Leader, but for what callers ask for: fires schedules, each time of a schedule once, however often it is asked for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FireBuffered(self, request, context):
+        """Leader: fires what waited for earlier jobs of its schedule that have ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DispatchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -334,6 +358,16 @@ def add_DispatchServiceServicer_to_server(servicer, server):
                     servicer.Retain,
                     request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.RetainRequest.FromString,
                     response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.RetainResponse.SerializeToString,
+            ),
+            'FireSchedules': grpc.unary_unary_rpc_method_handler(
+                    servicer.FireSchedules,
+                    request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireSchedulesRequest.FromString,
+                    response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireSchedulesResponse.SerializeToString,
+            ),
+            'FireBuffered': grpc.unary_unary_rpc_method_handler(
+                    servicer.FireBuffered,
+                    request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireBufferedRequest.FromString,
+                    response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.FireBufferedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -797,6 +831,60 @@ class DispatchService:
             '/jobmesh.v1.DispatchService/Retain',
             jobmesh_dot_v1_dot_dispatch__service__pb2.RetainRequest.SerializeToString,
             jobmesh_dot_v1_dot_dispatch__service__pb2.RetainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FireSchedules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jobmesh.v1.DispatchService/FireSchedules',
+            jobmesh_dot_v1_dot_dispatch__service__pb2.FireSchedulesRequest.SerializeToString,
+            jobmesh_dot_v1_dot_dispatch__service__pb2.FireSchedulesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FireBuffered(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jobmesh.v1.DispatchService/FireBuffered',
+            jobmesh_dot_v1_dot_dispatch__service__pb2.FireBufferedRequest.SerializeToString,
+            jobmesh_dot_v1_dot_dispatch__service__pb2.FireBufferedResponse.FromString,
             options,
             channel_credentials,
             insecure,

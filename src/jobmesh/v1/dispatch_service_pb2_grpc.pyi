@@ -69,6 +69,10 @@ class DispatchServiceStub:
     """Leader: publishes what the outbox still holds, and wake-ups that vanished."""
     Retain: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.RetainRequest, _dispatch_service_pb2.RetainResponse]
     """Leader: makes partitions ahead and drops what is past its retention."""
+    FireSchedules: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.FireSchedulesRequest, _dispatch_service_pb2.FireSchedulesResponse]
+    """Leader, but for what callers ask for: fires schedules, each time of a schedule once, however often it is asked for."""
+    FireBuffered: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.FireBufferedRequest, _dispatch_service_pb2.FireBufferedResponse]
+    """Leader: fires what waited for earlier jobs of its schedule that have ended."""
 
 @_typing.type_check_only
 class DispatchServiceAsyncStub(DispatchServiceStub):
@@ -111,6 +115,10 @@ class DispatchServiceAsyncStub(DispatchServiceStub):
     """Leader: publishes what the outbox still holds, and wake-ups that vanished."""
     Retain: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.RetainRequest, _dispatch_service_pb2.RetainResponse]  # type: ignore[assignment]
     """Leader: makes partitions ahead and drops what is past its retention."""
+    FireSchedules: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.FireSchedulesRequest, _dispatch_service_pb2.FireSchedulesResponse]  # type: ignore[assignment]
+    """Leader, but for what callers ask for: fires schedules, each time of a schedule once, however often it is asked for."""
+    FireBuffered: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.FireBufferedRequest, _dispatch_service_pb2.FireBufferedResponse]  # type: ignore[assignment]
+    """Leader: fires what waited for earlier jobs of its schedule that have ended."""
 
 class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by every dispatcher. What a gateway sends is validated already. Errors are those of the public services;
@@ -252,5 +260,21 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_dispatch_service_pb2.RetainResponse, _abc.Awaitable[_dispatch_service_pb2.RetainResponse]]:
         """Leader: makes partitions ahead and drops what is past its retention."""
+
+    @_abc_1.abstractmethod
+    def FireSchedules(
+        self,
+        request: _dispatch_service_pb2.FireSchedulesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dispatch_service_pb2.FireSchedulesResponse, _abc.Awaitable[_dispatch_service_pb2.FireSchedulesResponse]]:
+        """Leader, but for what callers ask for: fires schedules, each time of a schedule once, however often it is asked for."""
+
+    @_abc_1.abstractmethod
+    def FireBuffered(
+        self,
+        request: _dispatch_service_pb2.FireBufferedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dispatch_service_pb2.FireBufferedResponse, _abc.Awaitable[_dispatch_service_pb2.FireBufferedResponse]]:
+        """Leader: fires what waited for earlier jobs of its schedule that have ended."""
 
 def add_DispatchServiceServicer_to_server(servicer: DispatchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
