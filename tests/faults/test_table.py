@@ -72,7 +72,7 @@ async def bench(shared: Bench) -> AsyncIterator[Bench]:
 
 async def test_jobs_of_a_killed_runner_run_again_within_5_s(bench: Bench) -> None:
     seconds: list[float] = []
-    for number in range(full(200, 2)):
+    for number in range(full(200, 1)):
         victim = bench.stage.fleet.of("runner")[number % 2]
         jobs = await bench.submit(handlers.slow, 20, millis=1500)
         limited = await bench.submit(handlers.limited, 6, millis=100)
@@ -83,7 +83,7 @@ async def test_jobs_of_a_killed_runner_run_again_within_5_s(bench: Bench) -> Non
         hit = [runs for runs in bench.runs(jobs).values() if runs[0].process == pid]
         seconds += [runs[1].start - killed for runs in hit]
         await bench.serving(victim)
-    assert len(seconds) >= full(200, 2)
+    assert len(seconds) >= full(200, 1)
     assert statistics.quantiles(seconds, n=100)[98] < AGAIN_SECONDS, sorted(seconds)
 
 
@@ -123,9 +123,9 @@ async def cancel(bench: Bench, jobs: Sequence[JobHandle]) -> None:
 
 
 async def test_running_jobs_outlive_their_dispatcher(bench: Bench) -> None:
-    for number in range(full(20, 2)):
+    for number in range(full(20, 1)):
         victim = bench.stage.fleet.of("dispatcher")[number % 2]
-        jobs = await bench.submit(handlers.slow, RUNNING, millis=5000)
+        jobs = await bench.submit(handlers.slow, RUNNING, millis=4000)
         await bench.running(jobs)
         await victim.kill()
         await bench.ended(jobs, 30)
@@ -151,8 +151,8 @@ async def test_a_wiped_broker_loses_nothing(bench: Bench) -> None:
 async def test_a_frozen_database_and_stopped_dispatchers_queue_nothing_again(
     bench: Bench,
 ) -> None:
-    frozen, stopped = full(60, 7), full(30, 7)
-    jobs = await bench.submit(handlers.slow, RUNNING, millis=1000 * (frozen + stopped + 4))
+    frozen, stopped = full(60, 5), full(30, 4)
+    jobs = await bench.submit(handlers.slow, RUNNING, millis=1000 * (frozen + stopped + 2))
     await bench.running(jobs)
     bench.stage.postgres.freeze()
     await asyncio.sleep(frozen)  # the fault itself
