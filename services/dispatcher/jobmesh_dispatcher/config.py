@@ -20,7 +20,12 @@ class DispatcherConfig:
     host: str = setting("127.0.0.1", help="address to listen on")
     port: int = setting(7482, minimum=0, maximum=65535, help="gRPC port")
     http_port: int = setting(7483, minimum=0, maximum=65535, help="port of probes and metrics")
-    postgres_pool_size: int = setting(10, minimum=3, maximum=200, help="connections to PostgreSQL")
+    postgres_pool_size: int = setting(
+        10, minimum=3, maximum=200, help="connections to PostgreSQL for claims and reports"
+    )
+    postgres_lookups: int = setting(
+        6, minimum=2, maximum=200, help="connections to PostgreSQL for reads and repairs"
+    )
     postgres_statement_cache: int = setting(
         100, minimum=0, help="prepared statements a connection; 0 behind a transaction pooler"
     )

@@ -107,7 +107,7 @@ class DispatchLoop:
 
     def _on_message(self, message: Pulled) -> None:
         self._at_hand.append(message)
-        self._wake.set()
+        self.wake()  # and ask for the next one while this one is being claimed
 
     async def _run(self) -> None:
         while True:

@@ -18,7 +18,7 @@ from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.broker import Broker
 from jobmesh_dispatcher.config import DispatcherConfig
-from jobmesh_dispatcher.database import Database
+from jobmesh_dispatcher.database import KEPT_PLANS, Database
 from jobmesh_dispatcher.depth_metrics import DepthMetrics
 from jobmesh_dispatcher.dispatch_loop import DispatchLoop
 from jobmesh_dispatcher.dispatch_service import DispatchService
@@ -47,10 +47,16 @@ def run(config: DispatcherConfig) -> int:
 def parts(config: DispatcherConfig) -> Sequence[Part]:
     """What the process is made of. The server is the last to work and the first to stop."""
     dispatcher_id = new_id()
+    # Two pools, so that lists and repairs never make a claim or a report wait for a connection.
+    cache = config.postgres_statement_cache
     database = Database(
         config.postgres_dsn,
         size=config.postgres_pool_size,
-        statement_cache_size=config.postgres_statement_cache,
+        statement_cache_size=cache,
+        plans=KEPT_PLANS,
+    )
+    lookups = Database(
+        config.postgres_dsn, size=config.postgres_lookups, statement_cache_size=cache
     )
     broker = Broker(config.nats_url, replicas=config.nats_replicas)
     publisher = Publisher(broker, database)
@@ -58,7 +64,7 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     after_commit = AfterCommit(publisher, events, nudges)
     roster = Roster()
     nudges.on_held = roster.hint_held
-    queues = QueueCache(database, nudges)
+    queues = QueueCache(lookups, nudges)
     intake = Intake(database, queues, after_commit)
     reports, steps = Reports(database, after_commit), Steps(database)
     sessions = Sessions(
@@ -87,14 +93,14 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         lease_seconds=config.session_lease_seconds,
     )
     dispatch = DispatchService(
-        database,
+        lookups,
         intake,
         queues,
         roster,
         sessions,
         after_commit,
         dispatcher_id=dispatcher_id,
-        reconciler=Reconciler(database, broker, publisher, after_commit),
+        reconciler=Reconciler(lookups, broker, publisher, after_commit),
     )
     readiness = Readiness()
     readiness.add("postgresql", database.ping)
@@ -111,6 +117,7 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     http = HealthHttp(config.host, config.http_port, readiness)
     storing = (
         database,
+        lookups,
         publisher,
         events,
         nudges,
@@ -119,7 +126,7 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         intake,
         reports,
         steps,
-        DepthMetrics(database),
+        DepthMetrics(lookups),
     )
     serving = Serving(server, readiness)
     return (Watchdog(), *storing, sessions, loop, runners, http, server, serving)
