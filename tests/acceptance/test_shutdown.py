@@ -1,0 +1,175 @@
+"""A deploy: every process is told to stop and is started again, and nobody suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+import jobmesh
+from jobmesh.channels import open_channel
+from jobmesh.client import Change, Client, Ended, JobHandle, JobInfo, StateChanged
+from jobmesh.errors import from_rpc_error
+from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
+from tests.acceptance import everyday
+from tests.support.mesh import DevMesh
+from tests.support.wait import until
+from tests.support.watchers import Watcher
+
+if TYPE_CHECKING:
+    from jobmesh.v1.job_service_pb2_grpc import JobServiceAsyncStub
+
+WAIT = 60.0
+ROUNDS = 5
+
+
+async def restarted(mesh: DevMesh, *names: str) -> None:
+    """SIGTERM to processes, all at once; back when others in their place serve."""
+    pids = {name: mesh.kill(name, signal.SIGTERM) for name in names}
+    for name, pid in pids.items():
+        await mesh.serves_again(name, pid, WAIT)
+        assert f"{name} (process {pid}) ended with code 0" in mesh.log("dev")
+
+
+async def ends(jobs: list[JobHandle]) -> list[JobInfo]:
+    return await asyncio.gather(*(job.wait(WAIT) for job in jobs))
+
+
+def interruption(job: JobInfo) -> Change | None:
+    """When its runner gave it back."""
+    return next((change for change in job.history if change.reason == "INTERRUPTED"), None)
+
+
+@pytest.mark.timeout(150)
+async def test_a_runner_finishes_what_runs_and_gives_back_what_waits(
+    client: Client, mesh: DevMesh
+) -> None:
+    for _ in range(ROUNDS):
+        if await stop_runner_under_load(client, mesh):
+            return
+    pytest.fail(f"no job waited in the runner, {ROUNDS} times over")
+
+
+async def stop_runner_under_load(client: Client, mesh: DevMesh) -> bool:
+    """Whether jobs were given back."""
+    long = [await client.submit(everyday.ticker, seconds=3, pause=0.1) for _ in range(6)]
+    brief = await client.submit_many((everyday.brief, {"seconds": 0.05}) for _ in range(600))
+    await brief[350].wait(WAIT)
+    stopped = datetime.now(UTC)
+    await restarted(mesh, "runner-1")
+    infos = await ends([*brief, *long])
+    assert {(info.state, info.failures, info.crashes) for info in infos} == {("SUCCEEDED", 0, 0)}
+    running = [info for info in infos[len(brief) :] if info.attempt == 1]
+    assert any(info.runner_id == "runner-1" for info in running)
+    waited = [info for info in infos if interruption(info)]
+    for info in waited:
+        await require_prompt(client, info, stopped)
+    return bool(waited)
+
+
+async def require_prompt(client: Client, job: JobInfo, stopped: datetime) -> None:
+    """The job had not begun, and began elsewhere soon after."""
+    given_back, ended = await client.job(job.id).attempts()
+    assert (given_back.outcome, given_back.start_time) == ("INTERRUPTED", None)
+    assert (given_back.runner_id, ended.runner_id) == ("runner-1", "runner-2")
+    change = interruption(job)
+    assert change is not None
+    assert change.time is not None
+    assert ended.start_time is not None
+    assert change.time - stopped < timedelta(seconds=1)
+    assert ended.start_time - stopped < timedelta(seconds=2)
+
+
+@pytest.mark.timeout(90)
+async def test_watchers_of_a_gateway_that_stops_are_sent_elsewhere(
+    client: Client, mesh: DevMesh
+) -> None:
+    job = await client.submit(everyday.not_now, times=40, seconds=0.02)
+    first, second = mesh.content()["gateway"]
+    watchers = [Watcher(job.id) for _ in range(5)]
+    async with open_channel(first, health_check=False) as one, open_channel(second) as other:
+        stub: JobServiceAsyncStub = JobServiceStub(one)
+        watching = asyncio.gather(*(sent_away(watcher, stub) for watcher in watchers))
+        by_client = asyncio.create_task(revisions(job))
+        await until(lambda: all(watcher.last > 10 for watcher in watchers), WAIT)
+        await restarted(mesh, "gateway-1")
+        assert {error.reason for error in await watching} == {"DRAINING"}
+        assert [watcher.reconnects for watcher in watchers] == [1] * 5
+        left = watchers[0].last
+        for watcher in watchers:
+            async for _ in watcher.stream(JobServiceStub(other)):
+                pass
+            watcher.require_whole()
+    assert watchers[0].last > left
+    assert await by_client == list(range(1, watchers[0].last + 1))
+
+
+async def sent_away(watcher: Watcher, jobs: JobServiceAsyncStub) -> jobmesh.JobmeshError:
+    """How a stream ended before its job did."""
+    try:
+        async for event in watcher.stream(jobs):
+            assert not watcher.reconnects or event.HasField("reconnect"), "nothing comes after it"
+    except grpc.aio.AioRpcError as error:
+        return from_rpc_error(error)
+    raise AssertionError("the job ended first")
+
+
+async def revisions(job: JobHandle) -> list[int]:
+    """Those that the client tells of, to the end."""
+    async with aclosing(job.watch()) as events:
+        return [event.change.revision async for event in events if isinstance(event, StateChanged)]
+
+
+@pytest.mark.timeout(180)
+async def test_a_rolling_restart_under_load_shows_no_client_anything(
+    client: Client, mesh: DevMesh
+) -> None:
+    """One of each service at a time, all four services at once; each caller checks its answers."""
+    stop = asyncio.Event()
+    watched = await client.submit(everyday.ticker, seconds=8, pause=0.05)
+    load = asyncio.gather(*(caller(client, number, stop) for number in range(4)))
+    watching = asyncio.create_task(progress_until_end(watched))
+    for number in (1, 2):
+        await restarted(mesh, *(f"{service}-{number}" for service in SERVICES))
+    stop.set()
+    done = [job for jobs in await load for job in jobs]
+    assert len(done) > 20
+    for info in await ends(done):
+        assert (info.state, info.failures, info.crashes) == ("SUCCEEDED", 0, 0)
+    end = await watching
+    assert (end.state, end.failures, end.crashes) == ("SUCCEEDED", 0, 0)
+
+
+SERVICES = ("gateway", "dispatcher", "runner", "scheduler")
+
+
+async def caller(client: Client, number: int, stop: asyncio.Event) -> list[JobHandle]:
+    """Submits, waits, reads and lists until it is told to stop; any error is the test's."""
+    jobs = []
+    while not stop.is_set():
+        job = await client.submit(everyday.brief, seconds=0.02)
+        assert await job.result(WAIT) == 0.02
+        delayed = await client.with_options(delay="100ms").submit(everyday.add, a=number)
+        assert (await delayed.get()).state in ("SCHEDULED", "QUEUED", "RUNNING", "SUCCEEDED")
+        assert [found async for found in client.list(type="brief", limit=2)]
+        assert await delayed.result(WAIT) == number + 1
+        jobs += [job, delayed]
+    return jobs
+
+
+async def progress_until_end(job: JobHandle) -> JobInfo:
+    """The end of a job, whose revisions came one by one."""
+    last = 0
+    async with aclosing(job.watch()) as events:
+        async for event in events:
+            if isinstance(event, StateChanged):
+                assert event.change.revision == last + 1
+                last = event.change.revision
+            if isinstance(event, Ended):
+                return event.job
+    raise AssertionError("a watch ended without an end")
