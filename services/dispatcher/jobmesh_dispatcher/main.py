@@ -84,7 +84,6 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     )
     queues.on_channels = loop.serve
     runners = RunnerService(
-        database,
         roster,
         sessions,
         reports,

@@ -10,17 +10,23 @@ from uuid import UUID
 
 import grpc
 
-from jobmesh.errors import Draining, PayloadTooLarge, SessionEnded, Unavailable
+from jobmesh.errors import (
+    Draining,
+    InvalidField,
+    JobmeshError,
+    PayloadTooLarge,
+    SessionEnded,
+    Unavailable,
+)
 from jobmesh.server.tasks import TaskOwner
 from jobmesh.v1 import runner_service_pb2 as pb
 from jobmesh.v1.runner_service_pb2_grpc import RunnerServiceServicer
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.flow import Flow
 from jobmesh_dispatcher.hello import MAX_SLOTS, read_hello
-from jobmesh_dispatcher.store.finish import Ended, settled
+from jobmesh_dispatcher.store.finish import Ended
 
 if TYPE_CHECKING:
-    from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.lease import Lease
     from jobmesh_dispatcher.reports import Reports
     from jobmesh_dispatcher.roster import Roster
@@ -44,7 +50,6 @@ class RunnerService(RunnerServiceServicer):
 
     def __init__(
         self,
-        database: Database,
         roster: Roster,
         sessions: Sessions,
         reports: Reports,
@@ -53,7 +58,6 @@ class RunnerService(RunnerServiceServicer):
         dispatcher_id: str,
         lease_seconds: float,
     ) -> None:
-        self._database = database
         self._roster = roster
         self._sessions = sessions
         self._reports = reports
@@ -92,7 +96,7 @@ class RunnerService(RunnerServiceServicer):
             raise Draining
         attachment = await self._sessions.attach(await read_hello(request_iterator))
         log.info("runner %s attached", attachment.runner_id)
-        tasks = TaskOwner(on_failure=lambda name, error: attachment.close())
+        tasks = TaskOwner(on_failure=lambda name, error: attachment.fail(_told(error)))
         try:
             tasks.spawn("read", self._read(attachment, request_iterator, tasks))
             yield self._welcome(attachment)
@@ -105,6 +109,8 @@ class RunnerService(RunnerServiceServicer):
             self._ends.spawn(f"end-{attachment.runner_id}", self._end(attachment, tasks))
 
     def _explain_end(self, attachment: Attachment) -> None:
+        if attachment.error is not None:
+            raise attachment.error
         if attachment.ended:
             raise SessionEnded(str(attachment.session_id))
         if self._draining:
@@ -130,6 +136,8 @@ class RunnerService(RunnerServiceServicer):
         flow = Flow()
         async for request in requests:
             await flow.room()
+            if attachment.error is not None:
+                return  # nor are its pings answered: whatever it has goes to others in the end
             for task in self._handle(attachment, request, tasks):
                 flow.until(task, request.ByteSize())
         attachment.close()
@@ -171,7 +179,7 @@ class RunnerService(RunnerServiceServicer):
         known: list[Ended] = []
         unknown: list[pb.Report] = []
         for report in reports.reports:
-            lease = attachment.lease_of(UUID(report.job_id), report.attempt)
+            lease = attachment.lease_of(_uuid(report.job_id), report.attempt)
             if lease is None:
                 unknown.append(report)
             else:
@@ -205,15 +213,15 @@ class RunnerService(RunnerServiceServicer):
 
         Recorded before, or lost. While one is being recorded it is neither.
         """
-        pending = [r for r in reports if UUID(r.job_id) not in attachment.reporting]
-        keys = [(UUID(report.job_id), report.attempt) for report in pending]
-        async with self._database.connection() as connection:
-            recorded = await settled(connection, keys)
+        being_recorded = {lease.key for lease in attachment.reporting.values()}
+        pending = [r for r in reports if (_uuid(r.job_id), r.attempt) not in being_recorded]
+        keys = [(_uuid(report.job_id), report.attempt) for report in pending]
+        recorded = await self._reports.settled(keys)
         acks = [_ack(report, key in recorded) for report, key in zip(pending, keys, strict=True)]
         attachment.send(pb.WorkResponse(report_acks=pb.ReportAcks(acks=acks)))
 
     async def _started(self, attachment: Attachment, started: pb.Started) -> None:
-        leases = [attachment.lease_of(UUID(x.job_id), x.attempt) for x in started.leases]
+        leases = [attachment.lease_of(_uuid(x.job_id), x.attempt) for x in started.leases]
         try:
             await self._reports.started([lease for lease in leases if lease is not None])
         except Unavailable as error:
@@ -276,8 +284,22 @@ class RunnerService(RunnerServiceServicer):
         self._roster.changed()
 
 
+def _told(error: BaseException) -> JobmeshError:
+    """What a runner is told of what went wrong with its stream: of ours no details."""
+    if isinstance(error, JobmeshError):
+        return error
+    return Unavailable("the stream broke inside the dispatcher")
+
+
+def _uuid(job_id: str) -> UUID:
+    try:
+        return UUID(job_id)
+    except ValueError:
+        raise InvalidField("job_id", "must be a UUID") from None
+
+
 def _lease(attachment: Attachment, lease: pb.Lease) -> Lease | None:
-    return attachment.lease_of(UUID(lease.job_id), lease.attempt)
+    return attachment.lease_of(_uuid(lease.job_id), lease.attempt)
 
 
 def _ack(report: pb.Report, recorded: bool) -> pb.ReportAck:
