@@ -278,7 +278,7 @@ class DispatchLoop:
             if jobs and attachment.id in attachments:
                 attachment.assign(jobs)  # type: ignore[arg-type]
         CLAIMED.inc(len(claimed.rows))
-        PARKED.inc(len(claimed.held_types))
+        PARKED.inc(claimed.unserved)
         self._lonely_hint |= claimed.lonely
         if claimed.held_types:
             self._roster.hint_held(claimed.held_types)

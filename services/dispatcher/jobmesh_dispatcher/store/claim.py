@@ -54,6 +54,7 @@ class Claimed:
 
     rows: list[Record] = field(default_factory=list)
     looked_at: int = 0
+    unserved: int = 0  # parked for want of a runner
     held_types: set[str] = field(default_factory=set)
     expired: list[Record] = field(default_factory=list)
     lonely: bool = False
@@ -161,6 +162,7 @@ async def _carry_out(
         reasons = [reason for _, reason in decision.parks]
         await connection.execute(load("park_jobs"), parked, reasons)
         unserved = [job for job, reason in decision.parks if reason == NO_RUNNER]
+        result.unserved = len(unserved)
         result.held_types = {job.type for job in unserved}
         result.lonely = any(job.alone for job in unserved)
     result.messages = await _release_free(connection, limits, decision)
