@@ -11,10 +11,12 @@ import base64
 import binascii
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 
 from jobmesh.errors import InvalidField
 from jobmesh.ids import id_bytes, id_text
 from jobmesh.v1.job_service_pb2 import JobOrder, ListJobsRequest
+from jobmesh.v1.schedule_service_pb2 import ListFiringsRequest, ListSchedulesRequest
 
 FIELD = "page_token"
 
@@ -22,7 +24,7 @@ _VERSION = b"\x01"
 _CHECKSUM_BYTES = 8
 _TIME_BYTES = 8
 _JOB_BYTES = _TIME_BYTES + 16
-_LONGEST = 1000  # characters; the longest name of a queue makes less than 300
+_LONGEST = 1200  # characters; the longest id of a schedule, 200 of 4 bytes each, makes less
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,45 @@ def parse_queue_token(namespace: str, token: str) -> str:
     :raises InvalidField: the token is malformed, or from another list.
     """
     return _decode(token, _queue_scope(namespace)).decode() if token else ""
+
+
+def schedule_token(namespace: str, request: ListSchedulesRequest, last_id: str) -> str:
+    """The token for the page of schedules after the one of that id."""
+    return _encode(last_id.encode(), _schedule_scope(namespace, request))
+
+
+def parse_schedule_token(namespace: str, request: ListSchedulesRequest) -> str:
+    """The id of the schedule that the page comes after; empty for the first page.
+
+    :raises InvalidField: the token is malformed, or from another list.
+    """
+    token = request.page_token
+    return _decode(token, _schedule_scope(namespace, request)).decode() if token else ""
+
+
+def firing_token(namespace: str, request: ListFiringsRequest, last_time: datetime) -> str:
+    """The token for the page of firings before that time."""
+    return _encode(last_time.isoformat().encode(), _firing_scope(namespace, request))
+
+
+def parse_firing_token(namespace: str, request: ListFiringsRequest) -> datetime | None:
+    """The time that the page comes before; nothing for the first one.
+
+    :raises InvalidField: the token is malformed, or from another list.
+    """
+    if not request.page_token:
+        return None
+    return datetime.fromisoformat(
+        _decode(request.page_token, _firing_scope(namespace, request)).decode()
+    )
+
+
+def _schedule_scope(namespace: str, request: ListSchedulesRequest) -> bytes:
+    return f"schedules\0{namespace}\0{request.owner}".encode()
+
+
+def _firing_scope(namespace: str, request: ListFiringsRequest) -> bytes:
+    return f"firings\0{namespace}\0{request.schedule_id}".encode()
 
 
 def _job_scope(namespace: str, request: ListJobsRequest) -> bytes:

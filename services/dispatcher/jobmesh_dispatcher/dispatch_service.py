@@ -11,6 +11,7 @@ from jobmesh.errors import NotFound
 from jobmesh.v1 import dispatch_service_pb2 as pb
 from jobmesh.v1.dispatch_service_pb2_grpc import DispatchServiceServicer
 from jobmesh.v1.job_pb2 import JOB_VIEW_FULL, Job
+from jobmesh_dispatcher.firings import Firings
 from jobmesh_dispatcher.leader_calls import LeaderCalls
 from jobmesh_dispatcher.store.cancel import cancel
 from jobmesh_dispatcher.store.queues import QueueChange, change_queue, read_queues, set_paused
@@ -51,6 +52,7 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         self._queues = queues
         self._roster = roster
         self._dispatcher_id = dispatcher_id
+        self._firings = Firings(database, queues, after_commit, self._stop_handler)
 
     async def SubmitJobs(
         self, request: pb.SubmitJobsRequest, context: Context
@@ -169,6 +171,19 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
                 release_held, namespace=namespace, queue=change.queue.name, reason=reason
             )
             self._after_commit.changed([], await self._database.run(release))
+
+    async def FireSchedules(
+        self, request: pb.FireSchedulesRequest, context: Context
+    ) -> pb.FireSchedulesResponse:
+        """Fire schedules, each time once."""
+        return pb.FireSchedulesResponse(answers=await self._firings.fire(request))
+
+    async def FireBuffered(
+        self, request: pb.FireBufferedRequest, context: Context
+    ) -> pb.FireBufferedResponse:
+        """Fire what waited for its turn."""
+        submitted = await self._firings.release(request.epoch, request.limit)
+        return pb.FireBufferedResponse(submitted=submitted)
 
     async def DescribeDispatcher(
         self, request: pb.DescribeDispatcherRequest, context: Context

@@ -36,6 +36,10 @@ POINTS = frozenset(
         "claim.before_send",  # claimed, and not sent to the runner
         "claim.before_ack",  # sent, and not acknowledged
         "finish.after_commit",  # recorded, and not answered
+        "fire.locked",  # the schedules of a firing are locked, and nothing is written
+        "fire.recorded",  # the firing is written, and not its job
+        "fire.stored",  # both, with the wake-up, and not committed
+        "fire.after_commit",  # and before the answer
     }
 )
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}

@@ -31,6 +31,7 @@ class Submission(NamedTuple):
     request_id: str
     digest: bytes
     traceparent: str
+    schedule_id: str = ""
 
     @property
     def is_timed(self) -> bool:
@@ -59,6 +60,7 @@ class Submission(NamedTuple):
             operation_id,
             self.request_id,
             self.digest,
+            self.schedule_id,
         )
 
 

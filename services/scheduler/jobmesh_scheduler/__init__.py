@@ -9,8 +9,10 @@ cut off cannot act once its successor has begun, whatever it believes meanwhile.
   still.
 * ``ballot`` reads and changes the row; ``election`` follows it, takes it over and renews it;
   ``tenure`` is one time of leading.
-* ``promotion``, ``sessions``, ``reconciliation`` and ``retention`` are the leader's duties, and
-  ``duties`` runs them for one tenure.
+* ``promotion``, ``sessions``, ``reconciliation``, ``retention``, ``firing`` and ``buffering`` are
+  among the leader's duties, and ``duties`` runs them for one tenure.
+* ``schedule_service`` answers gateways, whether this scheduler leads or not: ``schedule_store``
+  reads and changes schedules, ``requested`` has them fired when a caller asks for it.
 
 What happens on failures: no scheduler, and nothing is promoted, expired or repaired until one runs
 again, while ready jobs go on. No database, and the leader stands down by its own clock; who comes

@@ -18,7 +18,7 @@ class SchedulerConfig:
         ("127.0.0.1:7482",), help="addresses of dispatchers, or one name that resolves to all"
     )
     host: str = setting("127.0.0.1", help="address to listen on")
-    port: int = setting(7484, minimum=0, maximum=65535, help="gRPC port (health, reflection)")
+    port: int = setting(7484, minimum=0, maximum=65535, help="gRPC port (SchedulerService)")
     http_port: int = setting(7485, minimum=0, maximum=65535, help="port of probes and metrics")
     leader_lease_seconds: float = setting(
         2.0, minimum=0.2, maximum=60, help="silence of the leader after which another takes over"

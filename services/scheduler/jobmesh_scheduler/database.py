@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import asyncpg
 from asyncpg import exceptions
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = PoolConnectionProxy
 
 MOST_CONNECTIONS = 2
 CLOSE_TIMEOUT = 2.0
@@ -26,8 +34,9 @@ class Database:
     and holds for connecting, for getting a connection and for a statement, each.
     """
 
-    def __init__(self, dsn: str, *, timeout: float) -> None:
+    def __init__(self, dsn: str, *, timeout: float, size: int = MOST_CONNECTIONS) -> None:
         self._dsn = dsn
+        self._size = size
         self._timeout = timeout
         self._pool: asyncpg.Pool | None = None
 
@@ -36,7 +45,7 @@ class Database:
         self._pool = await asyncpg.create_pool(
             self._dsn,
             min_size=0,
-            max_size=MOST_CONNECTIONS,
+            max_size=self._size,
             max_inactive_connection_lifetime=60.0,
             timeout=self._timeout,
             command_timeout=self._timeout,
@@ -63,16 +72,37 @@ class Database:
 
         :raises: one of `DATABASE_ERRORS`.
         """
+        async with self.transaction() as connection:
+            row: asyncpg.Record | None = await connection.fetchrow(statement, *arguments)
+            return row
+
+    async def rows(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
+        """All rows of the statement, committed.
+
+        :raises: one of `DATABASE_ERRORS`.
+        """
+        async with self.transaction() as connection:
+            rows: list[asyncpg.Record] = await connection.fetch(statement, *arguments)
+            return rows
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside a transaction, committed at the end.
+
+        :raises: one of `DATABASE_ERRORS`.
+        """
         if self._pool is None:
             raise exceptions.InterfaceError("the pool is closed")
         try:
-            async with self._pool.acquire(timeout=self._timeout) as connection:
-                async with connection.transaction():
-                    row: asyncpg.Record | None = await connection.fetchrow(statement, *arguments)
-                return row
+            async with (
+                self._pool.acquire(timeout=self._timeout) as connection,
+                connection.transaction(),
+            ):
+                yield connection
         except exceptions.ReadOnlySQLTransactionError:
             # The primary was demoted under us: connect again, to wherever it is now.
-            await self._pool.expire_connections()
+            if self._pool is not None:
+                await self._pool.expire_connections()
             raise
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import grpc
@@ -21,6 +21,7 @@ LEADERSHIP_LOST = "LEADERSHIP_LOST"
 PROMOTE_TIMEOUT = 5.0
 READ_TIMEOUT = 2.0  # an answer later than a quarter of a session's lease is worth nothing
 EXPIRE_TIMEOUT = 5.0
+FIRE_TIMEOUT = 5.0
 RECONCILE_TIMEOUT = 15.0
 RETAIN_TIMEOUT = 120.0
 
@@ -78,6 +79,18 @@ class LeaderCalls:
         now.GetCurrentTime()
         request = pb.RetainRequest(epoch=epoch, time=now)
         return await _answer(epoch, self._stub.Retain(request, timeout=RETAIN_TIMEOUT))
+
+    async def fire(self, epoch: int, orders: Sequence[pb.FiringOrder]) -> list[pb.FiringAnswer]:
+        """Fire schedules; epoch 0 for what a caller asked for. Answers in the order of orders."""
+        request = pb.FireSchedulesRequest(epoch=epoch, orders=orders)
+        call = self._stub.FireSchedules(request, timeout=FIRE_TIMEOUT)
+        return list((await _answer(epoch, call)).answers)
+
+    async def fire_buffered(self, epoch: int, limit: int) -> int:
+        """Fire what waited for its turn; how many."""
+        request = pb.FireBufferedRequest(epoch=epoch, limit=limit)
+        call = self._stub.FireBuffered(request, timeout=FIRE_TIMEOUT)
+        return (await _answer(epoch, call)).submitted
 
 
 async def _answer(epoch: int, call: Awaitable[R]) -> R:

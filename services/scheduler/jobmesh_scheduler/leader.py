@@ -9,12 +9,15 @@ import grpc.aio
 from jobmesh.channels import open_channel, resolve
 from jobmesh.v1 import dispatch_service_pb2
 from jobmesh_scheduler.ballot import BallotBox
+from jobmesh_scheduler.buffering import Buffering
 from jobmesh_scheduler.config import SchedulerConfig
 from jobmesh_scheduler.database import Database
+from jobmesh_scheduler.desk import Desk
 from jobmesh_scheduler.dispatch import LeaderCalls
 from jobmesh_scheduler.duties import Duty, perform
 from jobmesh_scheduler.election import Election, Timing
 from jobmesh_scheduler.expiry import Expiry
+from jobmesh_scheduler.firing import Firing
 from jobmesh_scheduler.promotion import Promotion
 from jobmesh_scheduler.reconciliation import Reconciliation
 from jobmesh_scheduler.retention import Retention
@@ -30,8 +33,9 @@ class Leader:
     ``holder`` names this life of the process in the leadership row.
     """
 
-    def __init__(self, config: SchedulerConfig, holder: str) -> None:
+    def __init__(self, config: SchedulerConfig, holder: str, desk: Desk) -> None:
         self._config = config
+        self._desk = desk
         self._database = Database(config.postgres_dsn, timeout=config.database_timeout_seconds)
         self._election = Election(
             BallotBox(self._database, holder),
@@ -75,4 +79,6 @@ class Leader:
             Expiry(calls, tenure),
             Sessions(calls, self._config.session_lease_seconds),
             Reconciliation(calls),
+            Firing(self._desk.database, calls),
+            Buffering(calls),
         )

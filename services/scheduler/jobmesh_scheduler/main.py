@@ -10,8 +10,11 @@ from jobmesh.server.health_http import HealthHttp
 from jobmesh.server.lifecycle import Part, run_forever
 from jobmesh.server.readiness import Readiness
 from jobmesh.server.watchdog import Watchdog
+from jobmesh.v1.scheduler_service_pb2_grpc import add_SchedulerServiceServicer_to_server
 from jobmesh_scheduler.config import SchedulerConfig
+from jobmesh_scheduler.desk import Desk
 from jobmesh_scheduler.leader import Leader
+from jobmesh_scheduler.schedule_service import FULL_NAME, SchedulerService
 
 NAME = "scheduler"
 
@@ -23,20 +26,21 @@ def run(config: SchedulerConfig) -> int:
 
 def parts(config: SchedulerConfig) -> Sequence[Part]:
     """What the process is made of. The leader is the last to start and the first to stop."""
-    leader = Leader(config, holder=new_id())
+    holder = new_id()
+    desk = Desk(config)
+    leader = Leader(config, holder, desk)
     readiness = Readiness()
     readiness.add("postgresql", leader.check_database)
+    service = SchedulerService(desk, holder)
     return (
         Watchdog(),
         HealthHttp(config.host, config.http_port, readiness),
-        # No calls to finish and no streams to end: clients only ask for its health.
+        desk,
         GrpcServer(
             config.host,
             config.port,
-            (),
+            ((add_SchedulerServiceServicer_to_server, service, FULL_NAME),),
             readiness=readiness,
-            drain_seconds=0.0,
-            grace_seconds=1.0,
         ),
         leader,
     )

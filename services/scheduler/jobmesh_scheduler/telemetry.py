@@ -38,6 +38,15 @@ RECONCILED: Final = metrics.counter(
     "Repairs, by kind: outbox, wakeup, released, dead_lettered, slots",
     ("kind",),
 )
+FIRED: Final = metrics.counter(
+    "jobmesh_scheduler_firings_total",
+    "Times of schedules dealt with as leader, by outcome",
+    ("outcome",),
+)
+LATENESS: Final = metrics.histogram(
+    "jobmesh_scheduler_firing_lateness_seconds",
+    "How long after its time, with jitter, a firing that was not missed was durable",
+)
 RETAINED: Final = metrics.counter(
     "jobmesh_scheduler_retention_total",
     "Retention, by kind: partitions_created, partitions_dropped, request_ids_dropped",

@@ -171,6 +171,20 @@ class RequestIdReused(JobmeshError):
         )
 
 
+class ScheduleExists(JobmeshError):
+    """There is a schedule of that id with other content."""
+
+    default_code = StatusCode.ALREADY_EXISTS
+    default_reason = "SCHEDULE_EXISTS"
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(
+            f"there is a schedule {schedule_id} with other content; update it or rename",
+            metadata={"schedule": schedule_id},
+            resource=Resource("schedule", schedule_id),
+        )
+
+
 class JobAlreadyActive(JobmeshError):
     """The ``unique_key`` is held by the active job ``job_id``."""
 

@@ -23,6 +23,7 @@ MOST_AT_ONCE = 100  # of those that are on time
 COUNTED = 1000
 DEFAULT_WINDOW = timedelta(days=7)
 _MICROSECOND = timedelta(microseconds=1)
+_NONE = timedelta()
 
 
 class Catchup(Enum):
@@ -64,11 +65,19 @@ class Plan:
 
 
 def plan(
-    table: Timetable, cursor: datetime, now: datetime, policy: Catchup, window: timedelta
+    table: Timetable,
+    cursor: datetime,
+    now: datetime,
+    policy: Catchup,
+    window: timedelta,
+    jitter: timedelta = _NONE,
 ) -> Plan:
-    """Deal with the times later than ``cursor``, up to and with ``now``."""
+    """Deal with the times later than ``cursor``, up to and with ``now``.
+
+    ``jitter`` is how late they may be on purpose.
+    """
     made = Plan(cursor)
-    overdue = now - GRACE
+    overdue = now - GRACE - jitter
     first = table.next_after(cursor)
     if first is not None and first < overdue:
         more = _deal_with_missed(made, table, overdue, now - window, policy)

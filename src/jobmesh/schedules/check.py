@@ -25,7 +25,7 @@ from jobmesh.validation.text import MAX_LABELS
 from jobmesh.validation.times import DAY, NANOS
 
 MAX_SPECS = 50
-MAX_FAILURES = 1000
+MAX_FAILURES = 100
 FIRE_TIME_LABEL = "jobmesh.fire_time"
 EVERY = Span(NANOS, 366 * DAY, "1 s to 366 days")
 WINDOW = Span(60 * NANOS, 366 * DAY, "1 min to 366 days")

@@ -271,7 +271,7 @@ class Schedule(_message.Message):
     etag: _builtins.str
     """Changes with each update. Of an update, it must match unless it is empty."""
     pause_after_failures: _builtins.int
-    """Pauses itself once the jobs of so many firings in a row have died. 1–1,000; never by default."""
+    """Pauses itself once the jobs of so many firings in a row have died. 1–100; never by default."""
     description: _builtins.str
     """What it is for, for people. At most 1,000 characters."""
     pause_note: _builtins.str

@@ -22,61 +22,62 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from jobmesh.v1 import schedule_pb2 as jobmesh_dot_v1_dot_schedule__pb2
 from jobmesh.v1 import schedule_service_pb2 as jobmesh_dot_v1_dot_schedule__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"jobmesh/v1/scheduler_service.proto\x12\njobmesh.v1\x1a\x19jobmesh/v1/schedule.proto\x1a!jobmesh/v1/schedule_service.proto\"]\n\x14StoreScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x32\n\x07request\x18\x02 \x01(\x0b\x32!.jobmesh.v1.CreateScheduleRequest\"?\n\x15StoreScheduleResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"=\n\x13ReadScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x13\n\x0bschedule_id\x18\x02 \x01(\t\">\n\x14ReadScheduleResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"\\\n\x14\x46indSchedulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x31\n\x07request\x18\x02 \x01(\x0b\x32 .jobmesh.v1.ListSchedulesRequest\"H\n\x15\x46indSchedulesResponse\x12/\n\x04page\x18\x01 \x01(\x0b\x32!.jobmesh.v1.ListSchedulesResponse\"^\n\x15\x43hangeScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x32\n\x07request\x18\x02 \x01(\x0b\x32!.jobmesh.v1.UpdateScheduleRequest\"@\n\x16\x43hangeScheduleResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"\\\n\x13\x44ropScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x32\n\x07request\x18\x02 \x01(\x0b\x32!.jobmesh.v1.DeleteScheduleRequest\"\x16\n\x14\x44ropScheduleResponse\"`\n\x18SetSchedulePausedRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x13\n\x0bschedule_id\x18\x02 \x01(\t\x12\x0e\n\x06paused\x18\x03 \x01(\x08\x12\x0c\n\x04note\x18\x04 \x01(\t\"C\n\x19SetSchedulePausedResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"h\n\x0e\x46ireNowRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x33\n\x07request\x18\x02 \x01(\x0b\x32\".jobmesh.v1.TriggerScheduleRequest\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"5\n\x0f\x46ireNowResponse\x12\"\n\x06\x66iring\x18\x01 \x01(\x0b\x32\x12.jobmesh.v1.Firing\"Z\n\x0f\x46irePastRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x34\n\x07request\x18\x02 \x01(\x0b\x32#.jobmesh.v1.BackfillScheduleRequest\"7\n\x10\x46irePastResponse\x12#\n\x07\x66irings\x18\x01 \x03(\x0b\x32\x12.jobmesh.v1.Firing\"\\\n\x12PlanFiringsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x33\n\x07request\x18\x02 \x01(\x0b\x32\".jobmesh.v1.PreviewScheduleRequest\"H\n\x13PlanFiringsResponse\x12\x31\n\x04plan\x18\x01 \x01(\x0b\x32#.jobmesh.v1.PreviewScheduleResponse\"X\n\x12\x46indFiringsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12/\n\x07request\x18\x02 \x01(\x0b\x32\x1e.jobmesh.v1.ListFiringsRequest\"D\n\x13\x46indFiringsResponse\x12-\n\x04page\x18\x01 \x01(\x0b\x32\x1f.jobmesh.v1.ListFiringsResponse\"\x1a\n\x18\x44\x65scribeSchedulerRequest\"d\n\x19\x44\x65scribeSchedulerResponse\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x11\n\tleader_id\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x32\xac\x07\n\x10SchedulerService\x12T\n\rStoreSchedule\x12 .jobmesh.v1.StoreScheduleRequest\x1a!.jobmesh.v1.StoreScheduleResponse\x12Q\n\x0cReadSchedule\x12\x1f.jobmesh.v1.ReadScheduleRequest\x1a .jobmesh.v1.ReadScheduleResponse\x12T\n\rFindSchedules\x12 .jobmesh.v1.FindSchedulesRequest\x1a!.jobmesh.v1.FindSchedulesResponse\x12W\n\x0e\x43hangeSchedule\x12!.jobmesh.v1.ChangeScheduleRequest\x1a\".jobmesh.v1.ChangeScheduleResponse\x12Q\n\x0c\x44ropSchedule\x12\x1f.jobmesh.v1.DropScheduleRequest\x1a .jobmesh.v1.DropScheduleResponse\x12`\n\x11SetSchedulePaused\x12$.jobmesh.v1.SetSchedulePausedRequest\x1a%.jobmesh.v1.SetSchedulePausedResponse\x12\x42\n\x07\x46ireNow\x12\x1a.jobmesh.v1.FireNowRequest\x1a\x1b.jobmesh.v1.FireNowResponse\x12\x45\n\x08\x46irePast\x12\x1b.jobmesh.v1.FirePastRequest\x1a\x1c.jobmesh.v1.FirePastResponse\x12N\n\x0bPlanFirings\x12\x1e.jobmesh.v1.PlanFiringsRequest\x1a\x1f.jobmesh.v1.PlanFiringsResponse\x12N\n\x0b\x46indFirings\x12\x1e.jobmesh.v1.FindFiringsRequest\x1a\x1f.jobmesh.v1.FindFiringsResponse\x12`\n\x11\x44\x65scribeScheduler\x12$.jobmesh.v1.DescribeSchedulerRequest\x1a%.jobmesh.v1.DescribeSchedulerResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"jobmesh/v1/scheduler_service.proto\x12\njobmesh.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19jobmesh/v1/schedule.proto\x1a!jobmesh/v1/schedule_service.proto\"]\n\x14StoreScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x32\n\x07request\x18\x02 \x01(\x0b\x32!.jobmesh.v1.CreateScheduleRequest\"?\n\x15StoreScheduleResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"=\n\x13ReadScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x13\n\x0bschedule_id\x18\x02 \x01(\t\">\n\x14ReadScheduleResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"\\\n\x14\x46indSchedulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x31\n\x07request\x18\x02 \x01(\x0b\x32 .jobmesh.v1.ListSchedulesRequest\"H\n\x15\x46indSchedulesResponse\x12/\n\x04page\x18\x01 \x01(\x0b\x32!.jobmesh.v1.ListSchedulesResponse\"^\n\x15\x43hangeScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x32\n\x07request\x18\x02 \x01(\x0b\x32!.jobmesh.v1.UpdateScheduleRequest\"@\n\x16\x43hangeScheduleResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"\\\n\x13\x44ropScheduleRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x32\n\x07request\x18\x02 \x01(\x0b\x32!.jobmesh.v1.DeleteScheduleRequest\"\x16\n\x14\x44ropScheduleResponse\"`\n\x18SetSchedulePausedRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x13\n\x0bschedule_id\x18\x02 \x01(\t\x12\x0e\n\x06paused\x18\x03 \x01(\x08\x12\x0c\n\x04note\x18\x04 \x01(\t\"C\n\x19SetSchedulePausedResponse\x12&\n\x08schedule\x18\x01 \x01(\x0b\x32\x14.jobmesh.v1.Schedule\"\x87\x01\n\x0e\x46ireNowRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x33\n\x07request\x18\x02 \x01(\x0b\x32\".jobmesh.v1.TriggerScheduleRequest\x12-\n\tfire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"5\n\x0f\x46ireNowResponse\x12\"\n\x06\x66iring\x18\x01 \x01(\x0b\x32\x12.jobmesh.v1.Firing\"Z\n\x0f\x46irePastRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x34\n\x07request\x18\x02 \x01(\x0b\x32#.jobmesh.v1.BackfillScheduleRequest\"7\n\x10\x46irePastResponse\x12#\n\x07\x66irings\x18\x01 \x03(\x0b\x32\x12.jobmesh.v1.Firing\"\\\n\x12PlanFiringsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x33\n\x07request\x18\x02 \x01(\x0b\x32\".jobmesh.v1.PreviewScheduleRequest\"H\n\x13PlanFiringsResponse\x12\x31\n\x04plan\x18\x01 \x01(\x0b\x32#.jobmesh.v1.PreviewScheduleResponse\"X\n\x12\x46indFiringsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12/\n\x07request\x18\x02 \x01(\x0b\x32\x1e.jobmesh.v1.ListFiringsRequest\"D\n\x13\x46indFiringsResponse\x12-\n\x04page\x18\x01 \x01(\x0b\x32\x1f.jobmesh.v1.ListFiringsResponse\"\x1a\n\x18\x44\x65scribeSchedulerRequest\"d\n\x19\x44\x65scribeSchedulerResponse\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x11\n\tleader_id\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x32\xac\x07\n\x10SchedulerService\x12T\n\rStoreSchedule\x12 .jobmesh.v1.StoreScheduleRequest\x1a!.jobmesh.v1.StoreScheduleResponse\x12Q\n\x0cReadSchedule\x12\x1f.jobmesh.v1.ReadScheduleRequest\x1a .jobmesh.v1.ReadScheduleResponse\x12T\n\rFindSchedules\x12 .jobmesh.v1.FindSchedulesRequest\x1a!.jobmesh.v1.FindSchedulesResponse\x12W\n\x0e\x43hangeSchedule\x12!.jobmesh.v1.ChangeScheduleRequest\x1a\".jobmesh.v1.ChangeScheduleResponse\x12Q\n\x0c\x44ropSchedule\x12\x1f.jobmesh.v1.DropScheduleRequest\x1a .jobmesh.v1.DropScheduleResponse\x12`\n\x11SetSchedulePaused\x12$.jobmesh.v1.SetSchedulePausedRequest\x1a%.jobmesh.v1.SetSchedulePausedResponse\x12\x42\n\x07\x46ireNow\x12\x1a.jobmesh.v1.FireNowRequest\x1a\x1b.jobmesh.v1.FireNowResponse\x12\x45\n\x08\x46irePast\x12\x1b.jobmesh.v1.FirePastRequest\x1a\x1c.jobmesh.v1.FirePastResponse\x12N\n\x0bPlanFirings\x12\x1e.jobmesh.v1.PlanFiringsRequest\x1a\x1f.jobmesh.v1.PlanFiringsResponse\x12N\n\x0b\x46indFirings\x12\x1e.jobmesh.v1.FindFiringsRequest\x1a\x1f.jobmesh.v1.FindFiringsResponse\x12`\n\x11\x44\x65scribeScheduler\x12$.jobmesh.v1.DescribeSchedulerRequest\x1a%.jobmesh.v1.DescribeSchedulerResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'jobmesh.v1.scheduler_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STORESCHEDULEREQUEST']._serialized_start=112
-  _globals['_STORESCHEDULEREQUEST']._serialized_end=205
-  _globals['_STORESCHEDULERESPONSE']._serialized_start=207
-  _globals['_STORESCHEDULERESPONSE']._serialized_end=270
-  _globals['_READSCHEDULEREQUEST']._serialized_start=272
-  _globals['_READSCHEDULEREQUEST']._serialized_end=333
-  _globals['_READSCHEDULERESPONSE']._serialized_start=335
-  _globals['_READSCHEDULERESPONSE']._serialized_end=397
-  _globals['_FINDSCHEDULESREQUEST']._serialized_start=399
-  _globals['_FINDSCHEDULESREQUEST']._serialized_end=491
-  _globals['_FINDSCHEDULESRESPONSE']._serialized_start=493
-  _globals['_FINDSCHEDULESRESPONSE']._serialized_end=565
-  _globals['_CHANGESCHEDULEREQUEST']._serialized_start=567
-  _globals['_CHANGESCHEDULEREQUEST']._serialized_end=661
-  _globals['_CHANGESCHEDULERESPONSE']._serialized_start=663
-  _globals['_CHANGESCHEDULERESPONSE']._serialized_end=727
-  _globals['_DROPSCHEDULEREQUEST']._serialized_start=729
-  _globals['_DROPSCHEDULEREQUEST']._serialized_end=821
-  _globals['_DROPSCHEDULERESPONSE']._serialized_start=823
-  _globals['_DROPSCHEDULERESPONSE']._serialized_end=845
-  _globals['_SETSCHEDULEPAUSEDREQUEST']._serialized_start=847
-  _globals['_SETSCHEDULEPAUSEDREQUEST']._serialized_end=943
-  _globals['_SETSCHEDULEPAUSEDRESPONSE']._serialized_start=945
-  _globals['_SETSCHEDULEPAUSEDRESPONSE']._serialized_end=1012
-  _globals['_FIRENOWREQUEST']._serialized_start=1014
-  _globals['_FIRENOWREQUEST']._serialized_end=1118
-  _globals['_FIRENOWRESPONSE']._serialized_start=1120
-  _globals['_FIRENOWRESPONSE']._serialized_end=1173
-  _globals['_FIREPASTREQUEST']._serialized_start=1175
-  _globals['_FIREPASTREQUEST']._serialized_end=1265
-  _globals['_FIREPASTRESPONSE']._serialized_start=1267
-  _globals['_FIREPASTRESPONSE']._serialized_end=1322
-  _globals['_PLANFIRINGSREQUEST']._serialized_start=1324
-  _globals['_PLANFIRINGSREQUEST']._serialized_end=1416
-  _globals['_PLANFIRINGSRESPONSE']._serialized_start=1418
-  _globals['_PLANFIRINGSRESPONSE']._serialized_end=1490
-  _globals['_FINDFIRINGSREQUEST']._serialized_start=1492
-  _globals['_FINDFIRINGSREQUEST']._serialized_end=1580
-  _globals['_FINDFIRINGSRESPONSE']._serialized_start=1582
-  _globals['_FINDFIRINGSRESPONSE']._serialized_end=1650
-  _globals['_DESCRIBESCHEDULERREQUEST']._serialized_start=1652
-  _globals['_DESCRIBESCHEDULERREQUEST']._serialized_end=1678
-  _globals['_DESCRIBESCHEDULERRESPONSE']._serialized_start=1680
-  _globals['_DESCRIBESCHEDULERRESPONSE']._serialized_end=1780
-  _globals['_SCHEDULERSERVICE']._serialized_start=1783
-  _globals['_SCHEDULERSERVICE']._serialized_end=2723
+  _globals['_STORESCHEDULEREQUEST']._serialized_start=145
+  _globals['_STORESCHEDULEREQUEST']._serialized_end=238
+  _globals['_STORESCHEDULERESPONSE']._serialized_start=240
+  _globals['_STORESCHEDULERESPONSE']._serialized_end=303
+  _globals['_READSCHEDULEREQUEST']._serialized_start=305
+  _globals['_READSCHEDULEREQUEST']._serialized_end=366
+  _globals['_READSCHEDULERESPONSE']._serialized_start=368
+  _globals['_READSCHEDULERESPONSE']._serialized_end=430
+  _globals['_FINDSCHEDULESREQUEST']._serialized_start=432
+  _globals['_FINDSCHEDULESREQUEST']._serialized_end=524
+  _globals['_FINDSCHEDULESRESPONSE']._serialized_start=526
+  _globals['_FINDSCHEDULESRESPONSE']._serialized_end=598
+  _globals['_CHANGESCHEDULEREQUEST']._serialized_start=600
+  _globals['_CHANGESCHEDULEREQUEST']._serialized_end=694
+  _globals['_CHANGESCHEDULERESPONSE']._serialized_start=696
+  _globals['_CHANGESCHEDULERESPONSE']._serialized_end=760
+  _globals['_DROPSCHEDULEREQUEST']._serialized_start=762
+  _globals['_DROPSCHEDULEREQUEST']._serialized_end=854
+  _globals['_DROPSCHEDULERESPONSE']._serialized_start=856
+  _globals['_DROPSCHEDULERESPONSE']._serialized_end=878
+  _globals['_SETSCHEDULEPAUSEDREQUEST']._serialized_start=880
+  _globals['_SETSCHEDULEPAUSEDREQUEST']._serialized_end=976
+  _globals['_SETSCHEDULEPAUSEDRESPONSE']._serialized_start=978
+  _globals['_SETSCHEDULEPAUSEDRESPONSE']._serialized_end=1045
+  _globals['_FIRENOWREQUEST']._serialized_start=1048
+  _globals['_FIRENOWREQUEST']._serialized_end=1183
+  _globals['_FIRENOWRESPONSE']._serialized_start=1185
+  _globals['_FIRENOWRESPONSE']._serialized_end=1238
+  _globals['_FIREPASTREQUEST']._serialized_start=1240
+  _globals['_FIREPASTREQUEST']._serialized_end=1330
+  _globals['_FIREPASTRESPONSE']._serialized_start=1332
+  _globals['_FIREPASTRESPONSE']._serialized_end=1387
+  _globals['_PLANFIRINGSREQUEST']._serialized_start=1389
+  _globals['_PLANFIRINGSREQUEST']._serialized_end=1481
+  _globals['_PLANFIRINGSRESPONSE']._serialized_start=1483
+  _globals['_PLANFIRINGSRESPONSE']._serialized_end=1555
+  _globals['_FINDFIRINGSREQUEST']._serialized_start=1557
+  _globals['_FINDFIRINGSREQUEST']._serialized_end=1645
+  _globals['_FINDFIRINGSRESPONSE']._serialized_start=1647
+  _globals['_FINDFIRINGSRESPONSE']._serialized_end=1715
+  _globals['_DESCRIBESCHEDULERREQUEST']._serialized_start=1717
+  _globals['_DESCRIBESCHEDULERREQUEST']._serialized_end=1743
+  _globals['_DESCRIBESCHEDULERRESPONSE']._serialized_start=1745
+  _globals['_DESCRIBESCHEDULERRESPONSE']._serialized_end=1845
+  _globals['_SCHEDULERSERVICE']._serialized_start=1848
+  _globals['_SCHEDULERSERVICE']._serialized_end=2788
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ What gateways ask of schedulers. Internal: not exposed at the edge."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from jobmesh.v1 import schedule_pb2 as _schedule_pb2
 from jobmesh.v1 import schedule_service_pb2 as _schedule_service_pb2
@@ -337,25 +338,27 @@ class FireNowRequest(_message.Message):
 
     NAMESPACE_FIELD_NUMBER: _builtins.int
     REQUEST_FIELD_NUMBER: _builtins.int
-    JOB_ID_FIELD_NUMBER: _builtins.int
+    FIRE_TIME_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Its namespace."""
-    job_id: _builtins.str
-    """Names this call, a UUID: sent again, it fires nothing twice. The job gets this id."""
     @_builtins.property
     def request(self) -> _schedule_service_pb2.TriggerScheduleRequest:
         """The caller's request."""
+
+    @_builtins.property
+    def fire_time(self) -> _timestamp_pb2.Timestamp:
+        """The time that the firing stands for. Names this call, too: sent again, it fires nothing twice."""
 
     def __init__(
         self,
         *,
         namespace: _builtins.str = ...,
         request: _schedule_service_pb2.TriggerScheduleRequest | None = ...,
-        job_id: _builtins.str = ...,
+        fire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fire_time", b"fire_time", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "namespace", b"namespace", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fire_time", b"fire_time", "namespace", b"namespace", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

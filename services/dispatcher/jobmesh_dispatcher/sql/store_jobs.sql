@@ -7,9 +7,10 @@ WITH job AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::bytea[], $7::bytea[], $8::text[],
         $9::text[], $10::text[], $11::uuid[], $12::timestamptz[], $13::float8[], $14::timestamptz[], $15::float8[],
-        $16::uuid[], $17::text[], $18::bytea[])
+        $16::uuid[], $17::text[], $18::bytea[], $19::text[])
         AS job (job_id, namespace, queue, type, priority, spec, payload, payload_type, labels, traceparent,
-                parent_job_id, run_at, delay, deadline, expires_after, operation_id, request_id, digest)
+                parent_job_id, run_at, delay, deadline, expires_after, operation_id, request_id, digest,
+                schedule_id)
 ), fresh AS (
     INSERT INTO jobmesh.operations (operation_id)
     SELECT DISTINCT operation_id FROM job ORDER BY operation_id
@@ -25,10 +26,10 @@ WITH job AS (
 ), stored AS (
     INSERT INTO jobmesh.jobs_live (
         job_id, namespace, queue, type, priority, spec, payload, payload_type, labels, traceparent, parent_job_id,
-        create_time, state, run_at, queued_at, woken_at, deadline, expire_at, history)
+        schedule_id, create_time, state, run_at, queued_at, woken_at, deadline, expire_at, history)
     SELECT
         job.job_id, job.namespace, job.queue, job.type, job.priority, job.spec, job.payload, job.payload_type,
-        job.labels::jsonb, job.traceparent, job.parent_job_id, t.now,
+        job.labels::jsonb, job.traceparent, job.parent_job_id, job.schedule_id, t.now,
         CASE WHEN due.at > t.now THEN 'SCHEDULED' ELSE 'QUEUED' END,
         CASE WHEN due.at > t.now THEN due.at END,
         CASE WHEN due.at > t.now THEN NULL ELSE t.now END,
@@ -44,7 +45,7 @@ WITH job AS (
     RETURNING job_id, state, create_time, run_at
 ), owed AS (
     INSERT INTO jobmesh.outbox (subject, body)
-    SELECT subject, body FROM unnest($19::text[], $20::bytea[]) AS message (subject, body)
+    SELECT subject, body FROM unnest($20::text[], $21::bytea[]) AS message (subject, body)
     RETURNING id, subject, body
 )
 SELECT job_id, state, create_time, run_at, NULL::bigint AS id, NULL::text AS subject, NULL::bytea AS body

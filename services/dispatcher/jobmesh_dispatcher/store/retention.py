@@ -36,6 +36,7 @@ KEPT = {
 }
 KEYS_KEPT = timedelta(hours=24)  # those of jobs for as long as these, and at least as long
 SESSIONS_KEPT = timedelta(days=1)
+FIRINGS_KEPT = timedelta(days=90)
 BATCH = 5000  # rows
 JOBS_OF_LOGS = 200  # of up to 10,000 lines each
 BUDGET_SECONDS = 60.0
@@ -54,6 +55,7 @@ class Retained:
     request_ids: int = 0
     operations: int = 0
     sessions: int = 0
+    firings: int = 0
     complete: bool = True
 
 
@@ -91,6 +93,7 @@ class _Retention:
                 await self._delete_jobs(state, table, partition)
         self.done.operations += await self._delete("delete_operations", KEYS_KEPT)
         self.done.sessions += await self._delete("delete_sessions", SESSIONS_KEPT)
+        self.done.firings += await self._delete("delete_firings", FIRINGS_KEPT)
 
     def _has_time(self) -> bool:
         if asyncio.get_running_loop().time() < self._deadline:

@@ -1,0 +1,2 @@
+-- What time it is.
+SELECT clock_timestamp() AS now
