@@ -66,8 +66,8 @@ async def test_a_failure_is_retried_with_backoff(client: Client) -> None:
         ("SUCCEEDED", ""),
     ]
     first, second = await seconds_between_attempts(job)
-    assert 0.1 <= first < 2
-    assert 0.2 <= second < 2
+    assert 0.1 <= first < 5
+    assert 0.2 <= second < 5
 
 
 async def test_after_its_last_attempt_a_job_is_dead(client: Client, mesh: DevMesh) -> None:
@@ -136,7 +136,7 @@ async def test_a_snooze_charges_nothing(client: Client) -> None:
     assert (info.attempt, info.failures) == (3, 0)
     outcomes = [attempt.outcome for attempt in await job.attempts()]
     assert outcomes == ["SNOOZED", "SNOOZED", "SUCCEEDED"]
-    assert all(0.2 <= gap < 2 for gap in await seconds_between_attempts(job))
+    assert all(0.2 <= gap < 5 for gap in await seconds_between_attempts(job))
 
 
 async def test_a_handler_says_when_to_come_back(client: Client) -> None:
@@ -144,7 +144,7 @@ async def test_a_handler_says_when_to_come_back(client: Client) -> None:
     job = await client.submit(everyday.come_back, seconds=0.3)
     assert await job.result(WAIT) == 1
     (gap,) = await seconds_between_attempts(job)
-    assert 0.3 <= gap < 2
+    assert 0.3 <= gap < 5
 
 
 async def test_jobs_for_later(client: Client) -> None:
@@ -160,7 +160,7 @@ async def test_jobs_for_later(client: Client) -> None:
         info = await job.wait(WAIT)
         assert path_of(info) == "SCHEDULED QUEUED RUNNING SUCCEEDED"
         assert info.start_time is not None
-        assert timedelta() <= info.start_time - due < timedelta(seconds=2)
+        assert timedelta() <= info.start_time - due < timedelta(seconds=5)
 
 
 async def test_a_time_that_has_passed_is_now(client: Client) -> None:
@@ -208,11 +208,12 @@ async def test_an_attempt_that_takes_too_long(client: Client, task: everyday.Any
     assert (info.attempt, info.failures) == (2, 2)
     assert info.error is not None
     assert info.error.type == "TimeoutError"
-    for attempt in await job.attempts():
-        assert attempt.outcome == "TIMED_OUT"
-        assert attempt.start_time is not None
-        assert attempt.end_time is not None
-        assert 0.3 <= (attempt.end_time - attempt.start_time).total_seconds() < 2
+    assert [attempt.outcome for attempt in await job.attempts()] == ["TIMED_OUT"] * 2
+    for change, following in pairwise(info.history):
+        assert change.time is not None
+        assert following.time is not None
+        if change.state == "RUNNING":
+            assert 0.3 <= (following.time - change.time).total_seconds() < 5
 
 
 async def test_a_handler_in_a_thread(client: Client) -> None:

@@ -47,8 +47,8 @@ async def proxied(mesh: DevMesh) -> AsyncIterator[TcpProxy]:
         yield proxy
 
 
-async def restless(client: Client, times: int = 25) -> JobHandle:
-    """A job that changes its state several times a second, about `times` / 10 seconds long."""
+async def restless(client: Client, times: int = 15) -> JobHandle:
+    """A job that changes its state several times a second, about `times` / 5 seconds long."""
     return await client.submit(everyday.not_now, times=times, seconds=0.02)
 
 
@@ -98,14 +98,14 @@ async def test_a_watcher_that_leaves_at_any_moment_and_comes_back(
         while watcher.end is None:
             streams += 1
             jobs, kind = moments.choice([one, other]), moments.choice([STATES_ONLY, PROGRESS])
-            left = moments.randrange(12)
+            left = moments.randrange(8)
             async with aclosing(watcher.stream(jobs, kind)) as events:
                 async for _ in events:
                     if (left := left - 1) < 0:
                         break
             await asyncio.sleep(moments.random() * 0.1)
     watcher.require_whole()
-    assert watcher.last == all_of(25)
+    assert watcher.last == all_of(15)
     assert streams > 5
 
 
@@ -119,12 +119,12 @@ async def test_a_watcher_whose_link_is_cut_again_and_again(client: Client, mesh:
             await asyncio.sleep(moments.random() * 0.4)
             cuts += bool(proxy.links)
             proxy.drop()
-        assert await asyncio.wait_for(watching, WAIT) == list(range(1, all_of(25) + 1))
-        assert cuts > 3
+        assert await asyncio.wait_for(watching, WAIT) == list(range(1, all_of(15) + 1))
+        assert cuts > 2
 
 
 async def test_watchers_of_a_gateway_that_is_killed(client: Client, mesh: DevMesh) -> None:
-    job = await restless(client, times=40)
+    job = await restless(client, times=30)
     both = ",".join(mesh.content()["gateway"])
     async with jobmesh.connect(both) as one, jobmesh.connect(both) as other:
         watchers = [
@@ -135,7 +135,7 @@ async def test_watchers_of_a_gateway_that_is_killed(client: Client, mesh: DevMes
         await until(lambda: has_revision(job, 12), WAIT)
         pid = mesh.kill("gateway-1")
         told = await asyncio.wait_for(asyncio.gather(*watchers), WAIT)
-    assert told == [list(range(1, all_of(40) + 1))] * 6
+    assert told == [list(range(1, all_of(30) + 1))] * 6
     await mesh.serves_again("gateway-1", pid)
 
 
@@ -144,7 +144,7 @@ async def has_revision(job: JobHandle, revision: int) -> bool:
 
 
 async def test_two_gateways_tell_the_same(client: Client, mesh: DevMesh) -> None:
-    job = await restless(client)
+    job = await restless(client, times=6)
     watchers = [Watcher(job.id) for _ in range(2)]
 
     async def read(watcher: Watcher, address: str) -> None:
@@ -218,14 +218,14 @@ async def test_waiting(client: Client, jobs: JobServiceAsyncStub) -> None:
 
     state, took = await wait(0)
     assert state in (JobState.JOB_STATE_QUEUED, JobState.JOB_STATE_RUNNING)
-    assert took < 0.3
+    assert took < 1.0
     state, took = await wait(0.4)
     assert state == JobState.JOB_STATE_RUNNING
-    assert 0.4 <= took < 0.9
+    assert 0.4 <= took < 1.5
     state, took = await wait(WAIT)
     assert state == JobState.JOB_STATE_SUCCEEDED
-    assert took < 3
-    assert (await wait(WAIT))[1] < 0.3
+    assert took < 5
+    assert (await wait(WAIT))[1] < 1.0
 
 
 async def test_progress_is_thinned_out_and_never_goes_back(client: Client) -> None:
