@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from jobmesh.ids import new_id
+from jobmesh_dispatcher.database import KEPT_PLANS
 from jobmesh_dispatcher.sql import load
+from tests.support import decisions as d
 from tests.support.job_rows import Connection
 
 SESSION = UUID(new_id())
@@ -145,3 +150,65 @@ async def test_a_depth_is_counted_no_further_than_its_limit(large: Connection) -
     rows = await large.fetch(load("full_queues"))
     assert [row["name"] for row in rows] == ["deep"]
     assert await rows_read(large, "full_queues") <= MANY + FEW
+
+
+async def test_what_is_due_is_found_without_what_is_not(large: Connection) -> None:
+    await large.execute(
+        """UPDATE jobmesh.jobs_live SET run_at = run_at + interval '1 hour',
+               expire_at = now() + interval '1 hour'"""
+    )
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    assert await rows_read(large, "promote_jobs", MANY) == 0
+    assert await rows_read(large, "lock_expired", MANY) == 0
+    assert await rows_read(large, "wake_again", "default", "busy", 4, soon, 60.0, MANY) == 0
+
+
+@pytest.fixture(params=["never measured", "measured while small"])
+async def kept(
+    connection: Connection, database: str, request: pytest.FixtureRequest
+) -> AsyncIterator[Connection]:
+    """A connection that keeps its plans, as it is when there is hardly a job."""
+    if request.param == "measured while small":
+        await connection.execute(FILL, 5, "busy", "QUEUED", None, None)
+        await connection.execute("VACUUM ANALYZE jobmesh.jobs_live")
+    keeping = await asyncpg.connect(database, timeout=10, server_settings=dict(KEPT_PLANS))
+    yield keeping
+    await keeping.close(timeout=5)
+
+
+async def nodes(connection: Connection, name: str, *arguments: object) -> list[dict[str, Any]]:
+    """All nodes of the plan that is made now, and kept."""
+    text = await connection.fetchval("EXPLAIN (FORMAT JSON) " + load(name), *arguments)
+    return list(_flat(json.loads(text)[0]["Plan"]))
+
+
+def _flat(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _flat(child)
+
+
+def _scans(plan: list[dict[str, Any]]) -> set[str]:
+    """The indexes that live jobs are read by."""
+    scans = [node for node in plan if "Scan" in node["Node Type"]]
+    live = [node for node in scans if node.get("Relation Name") == "jobs_live"]
+    return {node.get("Index Name", node["Node Type"]) for node in live}
+
+
+@pytest.mark.parametrize("name", [*BY_LEASE, *BY_ID])
+async def test_the_plan_that_is_kept_finds_jobs_by_their_ids(kept: Connection, name: str) -> None:
+    columns = _columns([SESSION], *(BY_LEASE | BY_ID)[name])
+    assert _scans(await nodes(kept, name, *columns)) == {"jobs_live_pkey"}
+
+
+async def test_the_plans_that_are_kept_take_jobs_in_their_order(kept: Connection) -> None:
+    held = await nodes(kept, "release_held", "default", "busy", "MAX_RUNNING", FEW)
+    unserved = await nodes(kept, "lock_held_for_runner", "default", None, ["even"], FEW)
+    assert _scans(held) == {"jobs_live_held", "jobs_live_pkey"}
+    assert _scans(unserved) == {"jobs_live_unserved", "jobs_live_pkey"}
+
+
+async def test_a_large_submission_is_compared_with_itself_by_hash(kept: Connection) -> None:
+    columns = [*zip(*[d.submission().columns(SESSION)], strict=True)]
+    plan = await nodes(kept, "store_jobs", *map(list, columns), [], [])
+    assert not [node for node in plan if "Join Filter" in node]

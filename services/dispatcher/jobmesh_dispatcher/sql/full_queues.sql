@@ -10,7 +10,7 @@ WHERE queue.max_depth IS NOT NULL AND queue.max_depth <= (
         WHERE job.namespace = queue.namespace AND job.queue = queue.name AND job.hold_reason IS NOT NULL
         UNION ALL
         SELECT 1 FROM jobmesh.jobs_live job
-        WHERE job.namespace = queue.namespace AND job.queue = queue.name AND job.run_at IS NOT NULL
+        WHERE job.namespace = queue.namespace AND job.queue = queue.name AND (job.run_at IS NOT NULL) IS TRUE
         LIMIT queue.max_depth
     ) AS waiting
 )
