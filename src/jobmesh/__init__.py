@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from jobmesh.context import JobContext, SyncJobContext
     from jobmesh.durations import InvalidDuration
     from jobmesh.errors import JobmeshError, LeaseLost, PayloadTooLarge
-    from jobmesh.outcomes import JobCancelled, PermanentError, RetryLater, Snooze
+    from jobmesh.outcomes import (
+        JobCancelled,
+        PermanentError,
+        RetryLater,
+        Snooze,
+        TooManySteps,
+    )
     from jobmesh.retry import InvalidRetry, Retry
     from jobmesh.task import InvalidTask, Task
 
@@ -55,6 +61,7 @@ _HOMES = {
     "Snooze": "outcomes",
     "SyncJobContext": "context",
     "Task": "task",
+    "TooManySteps": "outcomes",
     "connect": "client",
 }
 
@@ -83,6 +90,7 @@ __all__ = [
     "Snooze",
     "SyncJobContext",
     "Task",
+    "TooManySteps",
     "__version__",
     "connect",
 ]

@@ -47,6 +47,8 @@ class App:
         retry: Retry | None = None,
         process: bool = False,
         priority: int | None = None,
+        heartbeat_timeout: DurationLike | None = None,
+        expires_after: DurationLike | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(
@@ -59,6 +61,8 @@ class App:
         retry: Retry | None = None,
         process: bool = False,
         priority: int | None = None,
+        heartbeat_timeout: DurationLike | None = None,
+        expires_after: DurationLike | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task, as ``@app.task`` or ``@app.task(…)``.
 
@@ -66,17 +70,27 @@ class App:
         :param queue: where its jobs wait unless the submitter says otherwise.
         :param timeout: the longest that an attempt may run, e.g. ``"10m"``.
         :param retry: its retry policy instead of the queue's.
-        :param process: run it in a process of its own; not supported yet.
+        :param process: run each attempt in a process of its own, which may crash, or be killed,
+            without harm to others.
         :param priority: 0 to 9, 9 first.
+        :param heartbeat_timeout: the longest that the handler may be silent; it reports by
+            progress, log, checkpoint, a step, or ``job.heartbeat()``.
+        :param expires_after: cancel a job that has not started so long after it became ready.
         :raises InvalidTask: the name is taken or malformed, or an option out of its bounds.
         """
-        if process:
-            raise InvalidTask("process=True is not supported yet; leave it out to run in a thread")
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             given = name if isinstance(name, str) else None
             task = Task(
-                function, given, queue=queue, timeout=timeout, retry=retry, priority=priority
+                function,
+                given,
+                queue=queue,
+                timeout=timeout,
+                retry=retry,
+                priority=priority,
+                process=process,
+                heartbeat_timeout=heartbeat_timeout,
+                expires_after=expires_after,
             )
             self.add(task)
             return task

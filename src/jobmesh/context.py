@@ -12,78 +12,22 @@ import builtins
 import threading
 import time
 from collections.abc import Generator, Mapping
-from concurrent.futures import Future
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 from jobmesh import codec
 from jobmesh.durations import DurationLike
-from jobmesh.job_log import JobLog, LogSink
+from jobmesh.job_log import JobLog
+from jobmesh.line import JobInfo, Line
 from jobmesh.outcomes import JobCancelled, PermanentError, RetryLater, Snooze
+from jobmesh.steps import AsyncSteps, Function, StepBook, SyncSteps
 
 T = TypeVar("T")
 
 MOST_MESSAGE_CHARACTERS = 1000
 YIELD_EVERY_SECONDS = 0.01
-
-
-class JobInfo(Protocol):
-    """What is known of the job and its attempt."""
-
-    @property
-    def job_id(self) -> str:
-        """Its UUID."""
-
-    @property
-    def type(self) -> str:
-        """The task's name."""
-
-    @property
-    def queue(self) -> str:
-        """Its queue."""
-
-    @property
-    def attempt(self) -> int:
-        """Counts the claims of the job, from 1."""
-
-    @property
-    def failures(self) -> int:
-        """Attempts that failed before."""
-
-    @property
-    def max_attempts(self) -> int:
-        """Attempts that may fail in all; 0 if unknown."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """What its submitter attached."""
-
-    @property
-    def create_time(self) -> datetime | None:
-        """When it was submitted, in UTC."""
-
-    @property
-    def deadline(self) -> datetime | None:
-        """When this attempt must have ended, in UTC; None if it may take for ever."""
-
-    @property
-    def checkpoint(self) -> bytes | None:
-        """JSON that an earlier attempt stored last."""
-
-
-class Line(LogSink, Protocol):
-    """A handler's way to the mesh. All of it may be called from any thread and never blocks."""
-
-    def progress(self, fraction: float, message: str, current: int, total: int) -> None:
-        """Tell how far it is; only the latest counts."""
-
-    def checkpoint(self, value: object) -> Future[None]:
-        """Store a value; the future is done once it is durable.
-
-        It may raise NotSerializable or PayloadTooLarge at once, and the future LeaseLost.
-        """
 
 
 class ContextBase:
@@ -221,6 +165,7 @@ class JobContext(ContextBase):
         self.cancelled = Stop()
         self._pause = _Pause()
         self._storing = asyncio.Lock()
+        self._steps = AsyncSteps(StepBook(line, info.steps))
 
     def progress(
         self, fraction: float | None = None, message: str = "", *, current: int = 0, total: int = 0
@@ -247,6 +192,43 @@ class JobContext(ContextBase):
         async with self._storing:
             await asyncio.wrap_future(self._line.checkpoint(value))
 
+    @overload
+    async def once(self, key: str, function: Function) -> Any: ...
+
+    @overload
+    async def once(self, key: str, function: Function, kind: builtins.type[T]) -> T: ...
+
+    async def once(
+        self, key: str, function: Function, kind: builtins.type[Any] | None = None
+    ) -> Any:
+        """The result of a step that is run once for the job, not once for each attempt::
+
+            receipt = await job.once("charge", lambda: bank.charge(amount, job.job_id))
+
+        The result is stored under the job before this returns; a later attempt gets it, and the
+        function is not called. It may be called a second time only if its runner was lost after it
+        had done its work and before that was stored: hand systems that can tell a repetition a key.
+
+        :param key: names the step within its job: 1 to 200 printable characters, 1,000 keys a job.
+        :param function: without arguments; what it returns is awaited if it can be. If it raises,
+            nothing is stored. A plain one that blocks belongs into ``asyncio.to_thread``.
+        :param kind: what the result is decoded as, e.g. a dataclass; builtins if left out, in the
+            first attempt, too.
+        :raises LeaseLost: the job is no longer this attempt's; the handler should stop.
+        :raises TooManySteps: the job has 1,000.
+        :raises NotSerializable, PayloadTooLarge: the result is no JSON of at most 1 MiB.
+        """
+        return await self._steps.once(key, function, kind)
+
+    def heartbeat(self) -> _Pause:
+        """Tell that the handler lives, for tasks with a ``heartbeat_timeout``.
+
+        Progress, checkpoints, steps and log lines tell it as well. It costs nothing and need not be
+        awaited; awaited, it gives the loop a turn now and then.
+        """
+        self._line.heartbeat()
+        return self._pause
+
     def raise_if_cancelled(self) -> None:
         """Raise :class:`JobCancelled` if the handler should end."""
         if self.cancelled.is_set():
@@ -265,6 +247,7 @@ class SyncJobContext(ContextBase):
         super().__init__(info, line)
         self.cancelled = SyncStop()
         self._storing = threading.Lock()
+        self._steps = SyncSteps(StepBook(line, info.steps))
 
     def progress(
         self, fraction: float | None = None, message: str = "", *, current: int = 0, total: int = 0
@@ -276,6 +259,23 @@ class SyncJobContext(ContextBase):
         """Store ``value`` and block until it is durable; see :meth:`JobContext.checkpoint`."""
         with self._storing:
             self._line.checkpoint(value).result()
+
+    @overload
+    def once(self, key: str, function: Function) -> Any: ...
+
+    @overload
+    def once(self, key: str, function: Function, kind: builtins.type[T]) -> T: ...
+
+    def once(self, key: str, function: Function, kind: builtins.type[Any] | None = None) -> Any:
+        """The result of a step that is run once for the job; see :meth:`JobContext.once`.
+
+        It blocks until the result is stored.
+        """
+        return self._steps.once(key, function, kind)
+
+    def heartbeat(self) -> None:
+        """Tell that the handler lives; see :meth:`JobContext.heartbeat`."""
+        self._line.heartbeat()
 
     def raise_if_cancelled(self) -> None:
         """Raise :class:`JobCancelled` if the handler should end."""

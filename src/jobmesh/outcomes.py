@@ -13,6 +13,14 @@ class PermanentError(Outcome):
     """No retry can mend it: the job is DEAD at once."""
 
 
+class TooManySteps(PermanentError):
+    """``job.once`` was called with more keys than a job may have: 1,000."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"step {key!r}: the job has as many steps as it may have")
+
+
 class RetryLater(Outcome):
     """The attempt failed; the next one waits so many seconds instead of the policy's backoff."""
 

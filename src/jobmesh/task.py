@@ -40,6 +40,9 @@ class Task(Generic[P, R_co]):
     :ivar timeout: seconds that an attempt may run, or None.
     :ivar retry: its retry policy, or None for the queue's.
     :ivar priority: 0–9, or None for the default.
+    :ivar process: whether each attempt is run in a process of its own.
+    :ivar heartbeat_timeout: seconds that the handler may be silent, or None.
+    :ivar expires_after: seconds after which a job that has not started expires, or None.
     """
 
     __name__: str
@@ -53,12 +56,18 @@ class Task(Generic[P, R_co]):
         timeout: DurationLike | None = None,
         retry: Retry | None = None,
         priority: int | None = None,
+        process: bool = False,
+        heartbeat_timeout: DurationLike | None = None,
+        expires_after: DurationLike | None = None,
     ) -> None:
         _require_handler(function)
         self.function = function
         self.name = checked_name("name", name if name is not None else default_name(function))
         self.queue = checked_name("queue", queue)
-        self.timeout = _checked_timeout(timeout)
+        self.timeout = _checked_length("timeout", timeout, LEAST_TIMEOUT)
+        self.heartbeat_timeout = _checked_length("heartbeat_timeout", heartbeat_timeout, 1.0)
+        self.expires_after = _checked_length("expires_after", expires_after, 1.0)
+        self.process = process
         self.retry = retry
         self.priority = _checked_priority(priority)
         functools.update_wrapper(self, function)
@@ -100,8 +109,9 @@ class Task(Generic[P, R_co]):
         )
         if self.retry is not None:
             spec.retry_policy.CopyFrom(self.retry.to_proto())
-        if self.timeout is not None:
-            spec.timeout.FromNanoseconds(nanoseconds(self.timeout))
+        for field in ("timeout", "heartbeat_timeout", "expires_after"):
+            if (length := getattr(self, field)) is not None:
+                getattr(spec, field).FromNanoseconds(nanoseconds(length))
         return spec
 
 
@@ -160,12 +170,13 @@ def _require_handler(function: object) -> None:
         raise InvalidTask(f"{function!r} is a generator; a handler returns one result")
 
 
-def _checked_timeout(timeout: DurationLike | None) -> float | None:
-    if timeout is None:
+def _checked_length(field: str, value: DurationLike | None, least: float) -> float | None:
+    if value is None:
         return None
-    length = seconds(timeout, "timeout")
-    if not LEAST_TIMEOUT <= length <= MOST_TIMEOUT:
-        raise InvalidTask(f"timeout: must be 1 ms to 366 days, not {timeout!r}")
+    length = seconds(value, field)
+    if not least <= length <= MOST_TIMEOUT:
+        shown = "1 ms" if least < 1 else "1 s"
+        raise InvalidTask(f"{field}: must be {shown} to 366 days, not {value!r}")
     return length
 
 

@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jobmesh import codec
 from jobmesh.context import JobContext, SyncJobContext
 from jobmesh.task import Task
+
+T = TypeVar("T")
 
 JOB_ID = "00000000-0000-7000-8000-000000000000"
 
@@ -43,12 +45,17 @@ class LineLogged(NamedTuple):
 
 @dataclass
 class TaskRun:
-    """What a handler did: its result as its submitter would read it, and all it told the mesh."""
+    """What a handler did: its result as its submitter would read it, and all it told the mesh.
+
+    ``steps`` are the results of those that it ran, by key; not of those that were there before.
+    """
 
     result: Any = None
     progress: list[ProgressMade] = field(default_factory=list)
     log: list[LineLogged] = field(default_factory=list)
     checkpoints: list[Any] = field(default_factory=list)
+    steps: dict[str, Any] = field(default_factory=dict)
+    heartbeats: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class Setting:
     """The job that a handler sees.
 
     :ivar restored: what an earlier attempt stored last; None if nothing.
+    :ivar steps: what steps came to in earlier attempts, by the key given to ``job.once``.
     """
 
     job_id: str = JOB_ID
@@ -67,6 +75,7 @@ class Setting:
     deadline: datetime | None = None
     queue: str = ""
     restored: object = None
+    steps: Mapping[str, object] = field(default_factory=dict)
 
 
 async def run_task(
@@ -80,8 +89,9 @@ async def run_task(
     :param setting: the job that it sees; ``arguments`` are the handler's.
     :raises jobmesh.arguments.InvalidArguments: they do not fit the handler.
     """
-    recorder = Recorder()
-    info = _Info(task, setting or Setting())
+    setting = setting or Setting()
+    recorder = Recorder(setting.steps)
+    info = _Info(task, setting)
     context = JobContext(info, recorder) if task.is_async else SyncJobContext(info, recorder)
     recorder.run.result = await run_handler(task, context, **arguments)
     return recorder.run
@@ -104,9 +114,12 @@ async def run_handler(
 class Recorder:
     """A line to nowhere that keeps what it is told in :attr:`run`."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Mapping[str, object] | None = None) -> None:
         self.run = TaskRun()
         self._lock = threading.Lock()
+        self._steps = {
+            key: codec.encode(value, f"step {key}") for key, value in (steps or {}).items()
+        }
 
     def progress(self, fraction: float, message: str, current: int, total: int) -> None:
         """Kept in full: nothing is thinned out here."""
@@ -123,9 +136,29 @@ class Recorder:
         data = codec.encode_within(value, "checkpoint")
         with self._lock:
             self.run.checkpoints.append(codec.decode(data))
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return _done(None)
+
+    def find_step(self, key: str) -> Future[bytes | None]:
+        """What an earlier attempt, or this one, stored."""
+        with self._lock:
+            return _done(self._steps.get(key))
+
+    def store_step(self, key: str, data: bytes) -> Future[bytes]:
+        """Kept; durable at once."""
+        with self._lock:
+            self.run.steps[key] = codec.decode(data)
+            return _done(self._steps.setdefault(key, data))
+
+    def heartbeat(self) -> None:
+        """Counted."""
+        with self._lock:
+            self.run.heartbeats += 1
+
+
+def _done(value: T) -> Future[T]:
+    done: Future[T] = Future()
+    done.set_result(value)
+    return done
 
 
 class _Info:
@@ -139,6 +172,7 @@ class _Info:
         self.labels = setting.labels
         self.create_time = setting.create_time
         self.deadline = setting.deadline
+        self.steps = len(setting.steps)
         self.checkpoint = (
             None if setting.restored is None else codec.encode(setting.restored, "checkpoint")
         )

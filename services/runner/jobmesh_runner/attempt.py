@@ -8,11 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from jobmesh.context import JobContext, SyncJobContext
 from jobmesh.task import Task
 from jobmesh.v1.runner_service_pb2 import Assignment, Lease, Report
+
+
+class HandlerProcess(Protocol):
+    """A process that a handler runs in. Callable from any thread, and never blocking."""
+
+    def stop(self, stop: Stop) -> None:
+        """Tell the handler to stop."""
+
+    def kill(self) -> None:
+        """End it."""
+
 
 LeaseKey = tuple[str, int]
 """Job id and attempt."""
@@ -23,8 +34,15 @@ class StopKind(Enum):
 
     CANCELLED = "the job was cancelled"
     TIMED_OUT = "it ran longer than its timeout"
+    DEADLINE = "the job's deadline has passed"
+    SILENT = "it has not reported for too long"
     LOST = "the job is no longer this attempt's"
     INTERRUPTED = "the runner is stopping"
+
+    @property
+    def is_timeout(self) -> bool:
+        """Whether the attempt is reported as timed out."""
+        return self in (StopKind.TIMED_OUT, StopKind.DEADLINE, StopKind.SILENT)
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,8 @@ class Attempt:
     Of the mesh thread: ``started``, ``report``, ``report_bytes``, ``stop``, ``timer``,
     ``progress_due``, ``lines_dropped``, ``taken_at``. Of the main thread: ``context``, ``handle``,
     ``entered``, ``began_at``, ``holds_slot``. Of the handler's: ``latest``, ``progress_waits``
-    (lowered by the mesh thread).
+    (lowered by the mesh thread), ``said_at`` (and of the mesh thread). Of the thread that minds the
+    handler's process, if it has one: ``process``.
     """
 
     __slots__ = (
@@ -69,10 +88,12 @@ class Attempt:
         "key",
         "latest",
         "lines_dropped",
+        "process",
         "progress_due",
         "progress_waits",
         "report",
         "report_bytes",
+        "said_at",
         "started",
         "stop",
         "taken_at",
@@ -99,6 +120,8 @@ class Attempt:
         self.taken_at = 0.0
         self.latest: LatestProgress | None = None
         self.progress_waits = False
+        self.said_at = 0.0
+        self.process: HandlerProcess | None = None
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key[1]} of {self.key[0]}>"
@@ -118,12 +141,36 @@ class Attempt:
         return time.perf_counter() - self.began_at if self.began_at else 0.0
 
     @property
+    def in_process(self) -> bool:
+        """Whether it is run in a process of its own: as its task wants, or as a suspect."""
+        return self.assignment.suspect or (self.task is not None and self.task.process)
+
+    @property
+    def on_loop(self) -> bool:
+        """Whether its handler runs on the users' loop, where all others would wait for it."""
+        return not self.in_process and self.task is not None and self.task.is_async
+
+    @property
     def timeout_seconds(self) -> float | None:
         """How long it may run."""
-        if not self.assignment.HasField("timeout"):
-            return None
-        timeout = self.assignment.timeout
-        return timeout.seconds + timeout.nanos / 1e9
+        return _seconds(self.assignment, "timeout")
+
+    @property
+    def heartbeat_timeout(self) -> float | None:
+        """How long its handler may be silent."""
+        return _seconds(self.assignment, "heartbeat_timeout")
+
+    @property
+    def time_left(self) -> float | None:
+        """How long the job had until its deadline, when it was taken."""
+        return _seconds(self.assignment, "time_left")
+
+
+def _seconds(assignment: Assignment, field: str) -> float | None:
+    if not assignment.HasField(field):  # type: ignore[arg-type]
+        return None
+    duration = getattr(assignment, field)
+    return float(duration.seconds + duration.nanos / 1e9)
 
 
 class AttemptInfo:
@@ -189,6 +236,11 @@ class AttemptInfo:
                 self._begin + timedelta(seconds=timeout.seconds, microseconds=timeout.nanos // 1000)
             )
         return min(ends, default=None)
+
+    @property
+    def steps(self) -> int:
+        """Results of steps that earlier attempts stored."""
+        return self._assignment.steps
 
     @property
     def checkpoint(self) -> bytes | None:

@@ -14,13 +14,15 @@ from jobmesh_runner.attempt import Attempt
 from jobmesh_runner.handoff import Handoff
 from jobmesh_runner.invocation import Invocation
 from jobmesh_runner.port import MeshPort
+from jobmesh_runner.process_run import ProcessRuns
 from jobmesh_runner.threads import Threads
 
 log = logging.getLogger(__name__)
 
 
 class Executor:
-    """Runs ``async`` handlers as tasks of the users' loop, and plain ones in threads.
+    """Runs ``async`` handlers as tasks of the users' loop, plain ones in threads, and those that
+    are to have one in processes.
 
     :param waiting: claims in the order to begin them; the mesh thread appends, and may withdraw.
     :param is_congested: whether so many results wait for their answer that none should be added.
@@ -32,6 +34,7 @@ class Executor:
         waiting: deque[Attempt],
         mesh: MeshPort,
         invocation: Invocation,
+        processes: ProcessRuns,
         is_congested: Callable[[], bool],
     ) -> None:
         self.slots = slots
@@ -40,6 +43,7 @@ class Executor:
         self._waiting = waiting
         self._mesh = mesh
         self._invocation = invocation
+        self._processes = processes
         self._is_congested = is_congested
         self._threads = Threads("handler")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,9 +80,12 @@ class Executor:
     def _begin(self, attempt: Attempt) -> None:
         self._free -= 1
         attempt.holds_slot = True
+        assert attempt.task is not None
+        if attempt.in_process:
+            self._threads.submit(lambda: self._run_in_process(attempt))
+            return
         attempt.began_at = time.perf_counter()
         self._mesh.started(attempt)
-        assert attempt.task is not None
         context = self._context.copy()
         if attempt.task.is_async:
             task = self._loop.create_task(self._run(attempt), context=context)
@@ -98,6 +105,11 @@ class Executor:
         report = self._invocation.run_sync(attempt)
         attempt.context = None
         # Not by way of the users' loop, which another handler may be blocking.
+        self._mesh.ended(attempt, report)
+        self.inbox.call(self._release, attempt)
+
+    def _run_in_process(self, attempt: Attempt) -> None:
+        report = self._processes.run(attempt)
         self._mesh.ended(attempt, report)
         self.inbox.call(self._release, attempt)
 

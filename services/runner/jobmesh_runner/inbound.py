@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.protobuf.duration_pb2 import Duration
 
-from jobmesh.v1.runner_service_pb2 import Cancellation, Lease, ReportStatus, WorkResponse
+from jobmesh.v1.runner_service_pb2 import Cancellation, Lease, ReportStatus, StepAck, WorkResponse
 from jobmesh_runner.attempt import LeaseKey
 from jobmesh_runner.outbox import Outbox
 from jobmesh_runner.supervision import Supervision
@@ -26,6 +26,8 @@ class Inbound:
             self._on_report_acks(response)
         elif kind == "checkpoint_ack":
             self._on_checkpoint_ack(response)
+        elif kind == "step_ack":
+            self._on_step_ack(response.step_ack)
         elif kind == "cancellations":
             for cancellation in response.cancellations.cancellations:
                 self._supervision.cancel(
@@ -46,6 +48,12 @@ class Inbound:
             self._supervision.lose(_key(ack.lease))
         else:
             self._outbox.checkpoint_stored(_key(ack.lease), ack.sequence)
+
+    def _on_step_ack(self, ack: StepAck) -> None:
+        if ack.status == ReportStatus.REPORT_STATUS_LEASE_LOST:
+            self._supervision.lose(_key(ack.lease))
+        else:
+            self._outbox.step_answered(_key(ack.lease), ack)
 
 
 def _key(lease: Lease) -> LeaseKey:

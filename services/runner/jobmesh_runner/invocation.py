@@ -17,7 +17,7 @@ from jobmesh.v1.runner_service_pb2 import Report
 from jobmesh_runner import outcome
 from jobmesh_runner.attempt import Attempt, AttemptInfo
 from jobmesh_runner.line import HandlerLine
-from jobmesh_runner.port import MeshPort
+from jobmesh_runner.port import HandlerPort
 
 _JSON = ("", "application/json")
 
@@ -25,7 +25,7 @@ _JSON = ("", "application/json")
 class Invocation:
     """Calls handlers, in a task of the users' loop or in a thread. It never raises."""
 
-    def __init__(self, mesh: MeshPort, limit_bytes: int) -> None:
+    def __init__(self, mesh: HandlerPort, limit_bytes: int) -> None:
         self._mesh = mesh
         self._limit = limit_bytes
         self._scope = _traced if tracing.enabled() else _named

@@ -1,8 +1,8 @@
 """What is to be sent to the dispatcher, and what it has not answered yet. Of the mesh thread alone.
 
 :meth:`Outbox.take` makes messages of everything that gathered since the last write; there is no
-timer but the pace of progress. Reports and checkpoints are kept until they are answered, and sent
-again on the next stream; logs and progress are not.
+timer but the pace of progress. Reports, checkpoints and steps are kept until they are answered, and
+sent again on the next stream; logs and progress are not.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from jobmesh.v1.runner_service_pb2 import (
     CheckpointReport,
     ProgressReport,
     Report,
+    StepAck,
     WorkRequest,
 )
 from jobmesh_runner.attempt import Attempt, LeaseKey
 from jobmesh_runner.claims import Claims
 from jobmesh_runner.lease_loss import lease_lost
 from jobmesh_runner.messages import Line, log_report, progress_message
+from jobmesh_runner.pending_steps import PendingStep, PendingSteps
 from jobmesh_runner.progress_pace import ProgressPace
 
 MESSAGE_ITEMS = 1000
@@ -65,6 +67,7 @@ class Outbox:
         self._lines: deque[tuple[Attempt, Line]] = deque()
         self._line_bytes = 0
         self._checkpoints: dict[LeaseKey, PendingCheckpoint] = {}
+        self._steps = PendingSteps()
         self._capacity: Capacity | None = None
 
     @property
@@ -129,6 +132,20 @@ class Outbox:
             older.done.cancel()  # whoever waited for it has given up
         self._checkpoints[attempt.key] = checkpoint
 
+    def add_step(self, step: PendingStep) -> None:
+        """It asks what a step came to, or wants it stored."""
+        self._steps.add(step)
+        if not self._may_speak(step.attempt):
+            self._steps.forget(step.attempt)
+
+    def step_answered(self, key: LeaseKey, ack: StepAck) -> None:
+        """The dispatcher has said what is stored of a step."""
+        self._steps.answered(key, ack)
+
+    def awaits(self, attempt: Attempt) -> bool:
+        """Whether its handler may be waiting for the dispatcher."""
+        return attempt.key in self._checkpoints or attempt in self._steps
+
     def _may_speak(self, attempt: Attempt) -> bool:
         return attempt.report is None and attempt in self._claims
 
@@ -147,6 +164,7 @@ class Outbox:
         pending = self._checkpoints.pop(attempt.key, None)
         if pending is not None:
             lease_lost(attempt, pending.done)
+        self._steps.forget(attempt)
 
     def rewind(self, now: float) -> None:
         """On a new stream: whatever was not answered is to be sent again."""
@@ -154,6 +172,7 @@ class Outbox:
         self._sent = {}
         for pending in self._checkpoints.values():
             pending.send_at = 0.0
+        self._steps.rewind()
         running = self._claims.unreported()
         self._started = [attempt for attempt in running if attempt.started]
         for attempt in running:
@@ -164,8 +183,8 @@ class Outbox:
     def next_due(self) -> float | None:
         """When something that waits for its time may be sent."""
         times = [pending.send_at for pending in self._checkpoints.values()]
-        progress = self._progress.next_due()
-        return min(times if progress is None else [*times, progress], default=None)
+        others = (self._progress.next_due(), self._steps.next_due())
+        return min([*times, *(due for due in others if due is not None)], default=None)
 
     def take(self, now: float) -> list[WorkRequest]:
         """Everything that may be sent now, as messages in the order to send them."""
@@ -180,6 +199,8 @@ class Outbox:
         requests += self._take_progress(now)
         if self._checkpoints:
             requests += self._take_checkpoints(now)
+        if self._steps:
+            requests += self._steps.take(now)
         if self._unsent:
             requests += self._take_reports()
         return requests

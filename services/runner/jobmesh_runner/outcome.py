@@ -6,7 +6,7 @@ A handler that was told to stop ends in one of these ways:
 | --- | --- | --- |
 | nothing | Succeeded | Failed, or Snoozed if it asks for it |
 | CANCELLED | Succeeded | Cancelled, or Failed if it was another error |
-| TIMED_OUT | Failed, timed out | Failed, timed out |
+| TIMED_OUT, DEADLINE, SILENT | Failed, timed out | Failed, timed out |
 | INTERRUPTED | Succeeded | Interrupted, unless it is a snooze or permanent: the rest comes of it |
 | LOST | nothing | nothing |
 """
@@ -30,7 +30,8 @@ from jobmesh.v1.runner_service_pb2 import (
     Succeeded,
 )
 from jobmesh_runner.attempt import LeaseKey, Stop, StopKind
-from jobmesh_runner.job_error import job_error
+from jobmesh_runner.job_error import MESSAGE_CHARACTERS, TRACEBACK_BYTES, job_error
+from jobmesh_runner.wire_text import cut, head_and_tail
 
 UNKNOWN_TYPE_DELAY_SECONDS = 10
 _PERMANENT = (PermanentError, InvalidArguments)
@@ -44,7 +45,7 @@ def returned(
     if stop is not None and stop.kind is not StopKind.CANCELLED:
         if stop.kind is StopKind.LOST:
             return None
-        if stop.kind is StopKind.TIMED_OUT:
+        if stop.kind.is_timeout:
             return _report(key, seconds, failed=_timed_out(stop))
     try:
         data = codec.encode_within(result, "result", limit_bytes)
@@ -65,8 +66,7 @@ def raised(key: LeaseKey, stop: Stop | None, error: BaseException, seconds: floa
     kind = stop.kind if stop is not None else None
     if kind is StopKind.LOST:
         return None
-    if kind is StopKind.TIMED_OUT:
-        assert stop is not None
+    if stop is not None and stop.kind.is_timeout:
         return _report(key, seconds, failed=_timed_out(stop, error))
     if kind is StopKind.INTERRUPTED and not isinstance(error, _DELIBERATE):
         return _report(key, seconds, interrupted=Interrupted())
@@ -85,7 +85,7 @@ def abandoned(key: LeaseKey, stop: Stop, seconds: float) -> Report | None:
         return None
     if stop.kind is StopKind.CANCELLED:
         return _report(key, seconds, cancelled=Cancelled(abandoned=True))
-    if stop.kind is StopKind.TIMED_OUT:
+    if stop.kind.is_timeout:
         return _report(key, seconds, failed=_timed_out(stop))
     return _report(key, seconds, interrupted=Interrupted())
 
@@ -97,6 +97,34 @@ def not_begun(key: LeaseKey, stop: Stop) -> Report | None:
     if stop.kind is StopKind.CANCELLED:
         return _report(key, 0.0, cancelled=Cancelled())
     return _report(key, 0.0, interrupted=Interrupted())
+
+
+def process_died(
+    key: LeaseKey, stop: Stop | None, text: str, faults: str, seconds: float, *, crashed: bool
+) -> Report | None:
+    """What to report of a handler whose process ended under it.
+
+    :param faults: where it was, as far as that is known.
+    :param crashed: it was tried there as a suspect, and would have ended its runner.
+    """
+    if stop is not None:  # it was killed because it did not stop, or as good as
+        return abandoned(key, stop, seconds)
+    error = JobError(
+        type="HandlerProcessDied",
+        message=cut(text, MESSAGE_CHARACTERS),
+        traceback=head_and_tail(faults, TRACEBACK_BYTES),
+        retryable=True,
+    )
+    return _report(key, seconds, failed=Failed(error=error, crashed=crashed))
+
+
+def no_process(key: LeaseKey, stop: Stop | None, text: str) -> Report | None:
+    """What to report of a claim for whose handler no process could be started."""
+    if stop is not None:
+        return not_begun(key, stop)
+    message = cut(f"no process for the handler: {text}", MESSAGE_CHARACTERS)
+    error = JobError(type="HandlerProcessNotStarted", message=message, retryable=True)
+    return _report(key, 0.0, failed=Failed(error=error))
 
 
 def unknown_type(key: LeaseKey) -> Report:

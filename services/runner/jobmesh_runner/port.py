@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from jobmesh.v1.runner_service_pb2 import Report
 from jobmesh_runner.attempt import Attempt
@@ -13,7 +13,27 @@ if TYPE_CHECKING:
     from jobmesh_runner.executor import Executor
     from jobmesh_runner.messages import Line
     from jobmesh_runner.outbox import PendingCheckpoint
+    from jobmesh_runner.pending_steps import PendingStep
     from jobmesh_runner.supervision import Supervision
+
+
+class HandlerPort(Protocol):
+    """What a handler's line tells; from any thread, never blocking."""
+
+    def progress(self, attempt: Attempt) -> None:
+        """It has something new in ``latest``."""
+
+    def line(self, attempt: Attempt, line: Line) -> None:
+        """It logged."""
+
+    def checkpoint(self, checkpoint: PendingCheckpoint) -> None:
+        """It wants a checkpoint stored."""
+
+    def step(self, step: PendingStep) -> None:
+        """It asks what a step came to, or wants that stored."""
+
+    def heartbeat(self, attempt: Attempt) -> None:
+        """It lives, as ``said_at`` tells."""
 
 
 class MeshPort:
@@ -42,6 +62,13 @@ class MeshPort:
     def checkpoint(self, checkpoint: PendingCheckpoint) -> None:
         """It wants a checkpoint stored."""
         self._call(self._supervision.checkpointed, checkpoint)
+
+    def step(self, step: PendingStep) -> None:
+        """It asks what a step came to, or wants that stored."""
+        self._call(self._supervision.stepped, step)
+
+    def heartbeat(self, attempt: Attempt) -> None:
+        """It lives; nobody needs to be woken for it."""
 
 
 class ExecutorPort:

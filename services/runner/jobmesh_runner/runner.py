@@ -32,9 +32,11 @@ from jobmesh_runner.mesh_thread import MeshThread
 from jobmesh_runner.outbox import Outbox
 from jobmesh_runner.port import ExecutorPort, MeshPort
 from jobmesh_runner.prefetch import Prefetch
+from jobmesh_runner.process_run import ProcessRuns
 from jobmesh_runner.session import Session
 from jobmesh_runner.supervision import Supervision
 from jobmesh_runner.telemetry import Telemetry
+from jobmesh_runner.workers import IDLE_SECONDS, Workers
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +67,13 @@ class Runner:
         )
         self._to_mesh = Handoff()
         mesh = MeshPort(self._to_mesh, self._supervision)
+        self._workers = Workers(config.app)
         self._executor = Executor(
             config.slots,
             self._claims.waiting,
             mesh,
             Invocation(mesh, config.payload_limit_bytes),
+            ProcessRuns(self._workers, mesh, config.payload_limit_bytes),
             lambda: self._outbox.is_congested,
         )
         self._service: Service | None = None
@@ -115,11 +119,19 @@ class Runner:
             self._mesh_main, lambda code: loop.call_soon_threadsafe(self._over.set_result, code)
         )
         mesh.start()
+        idle = loop.create_task(self._end_idle_processes(), name="idle-processes")
         code = await self._over
+        idle.cancel()
+        await asyncio.to_thread(self._workers.close)
         is_clean = await self._executor.close(CLOSE_SECONDS)
         await watchdog.stop()
         mesh.join()
         return code, is_clean
+
+    async def _end_idle_processes(self) -> None:
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 2)
+            await asyncio.to_thread(self._workers.end_idle)
 
     async def _mesh_main(self) -> int:
         """Of the mesh thread: be attached until told to stop."""

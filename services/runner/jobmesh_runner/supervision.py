@@ -18,7 +18,9 @@ from jobmesh_runner.attempt import Attempt, LeaseKey, Stop, StopKind
 from jobmesh_runner.claims import Claims
 from jobmesh_runner.messages import Line
 from jobmesh_runner.outbox import Outbox, PendingCheckpoint
+from jobmesh_runner.pending_steps import PendingStep
 from jobmesh_runner.port import ExecutorPort
+from jobmesh_runner.pulse import Pulse
 from jobmesh_runner.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class Supervision:
         self._most_waiting = most_waiting
         self._cancel_grace = cancel_grace
         self._draining = False
+        self._pulse = Pulse(outbox.awaits, self._fell_silent)
         self.has_left_behind_on_loop = False
         self._executor: ExecutorPort
         self._loop: asyncio.AbstractEventLoop
@@ -127,12 +130,27 @@ class Supervision:
     def started(self, attempt: Attempt) -> None:
         """Its handler begins; its timeout counts from now."""
         self._outbox.add_started(attempt)
-        timeout = attempt.timeout_seconds
-        if timeout is not None and attempt.stop is None:
-            attempt.timer = self._loop.call_later(timeout, self._time_out, attempt, timeout)
+        if attempt.stop is not None:
+            return
+        self._pulse.watch(attempt)
+        limit = self._limit_of(attempt)
+        if limit is not None:
+            seconds, stop = limit
+            attempt.timer = self._loop.call_later(seconds, self._time_out, attempt, stop)
+
+    def _limit_of(self, attempt: Attempt) -> tuple[float, Stop] | None:
+        """How long its handler may run from now on, and what it is told then."""
+        limits = []
+        if (timeout := attempt.timeout_seconds) is not None:
+            limits.append((timeout, Stop(StopKind.TIMED_OUT, f"{timeout:g} s")))
+        if (left := attempt.time_left) is not None:
+            waited = self._loop.time() - attempt.taken_at
+            limits.append((max(left - waited, 0.0), Stop(StopKind.DEADLINE)))
+        return min(limits, key=lambda limit: limit[0], default=None)
 
     def ended(self, attempt: Attempt, report: Report | None) -> None:
         """Its handler has ended."""
+        self._pulse.forget(attempt)
         if attempt.timer is not None:
             attempt.timer.cancel()
             attempt.timer = None
@@ -150,6 +168,10 @@ class Supervision:
     def checkpointed(self, checkpoint: PendingCheckpoint) -> None:
         """It wants a checkpoint stored."""
         self._outbox.add_checkpoint(checkpoint)
+
+    def stepped(self, step: PendingStep) -> None:
+        """It asks what a step came to, or wants that stored."""
+        self._outbox.add_step(step)
 
     # The end of the runner.
 
@@ -178,9 +200,12 @@ class Supervision:
             attempt.stop = attempt.stop or _INTERRUPTED
             self._abandon(attempt)
 
-    def _time_out(self, attempt: Attempt, timeout: float) -> None:
+    def _time_out(self, attempt: Attempt, stop: Stop) -> None:
         attempt.timer = None
-        self._stop(attempt, Stop(StopKind.TIMED_OUT, f"{timeout:g} s"), self._cancel_grace)
+        self._stop(attempt, stop, self._cancel_grace)
+
+    def _fell_silent(self, attempt: Attempt, timeout: float) -> None:
+        self._stop(attempt, Stop(StopKind.SILENT, f"{timeout:g} s"), self._cancel_grace)
 
     def _stop(self, attempt: Attempt, stop: Stop, grace: float) -> None:
         """Tell the handler, once: what it was told first stands, but for the loss of its lease."""
@@ -188,28 +213,34 @@ class Supervision:
         if known is not None and stop.kind is not StopKind.LOST:
             return
         attempt.stop = stop
+        self._pulse.forget(attempt)
         if known is None:
             if attempt.timer is not None:
                 attempt.timer.cancel()
             attempt.timer = self._loop.call_later(grace, self._abandon, attempt)
         _raise_flag(attempt)
+        if attempt.process is not None:
+            attempt.process.stop(stop)
         self._executor.stop(attempt)
 
     def _abandon(self, attempt: Attempt) -> None:
         assert attempt.stop is not None
         log.error(
-            "a handler of %s did not stop in time and was left behind",
+            "a handler of %s did not stop in time and was %s",
             attempt.assignment.type,
+            "killed" if attempt.in_process else "left behind",
             extra={"job_id": attempt.job_id},
         )
         if attempt.timer is not None:
             attempt.timer.cancel()
             attempt.timer = None
-        self._telemetry.left_behind(attempt)
-        if attempt.task is not None and attempt.task.is_async:
-            self.has_left_behind_on_loop = True
+        if not attempt.in_process:
+            self._telemetry.left_behind(attempt)
+        self.has_left_behind_on_loop |= attempt.on_loop
         seconds = attempt.seconds_run()
         self._finish(attempt, outcome.abandoned(attempt.key, attempt.stop, seconds))
+        if attempt.process is not None:
+            attempt.process.kill()
         self._executor.abandon(attempt)
 
     def _finish(self, attempt: Attempt, report: Report | None) -> None:
@@ -225,7 +256,7 @@ _INTERRUPTED = Stop(StopKind.INTERRUPTED)
 def _raise_flag(attempt: Attempt) -> None:
     """The flag of a thread is raised from here: the users' loop may be blocked."""
     context = attempt.context
-    if context is not None and attempt.task is not None and not attempt.task.is_async:
+    if context is not None and not attempt.on_loop:
         context.cancelled.reason = attempt.stop.reason if attempt.stop is not None else ""
         context.cancelled.set()
 

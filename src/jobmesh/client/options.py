@@ -25,6 +25,9 @@ class SubmitOptions:
         delay: becomes ready so long after the submission: ``"5m"``, seconds, or a timedelta.
         run_at: becomes ready at this time, instead of ``delay``; an aware datetime.
         timeout: the longest that one attempt may run.
+        heartbeat_timeout: the longest silence of a handler that must report.
+        deadline: when the whole job must have ended; an aware datetime.
+        expires_after: cancel it if it has not started so long after it became ready.
         retry: how failures are retried.
         labels: names and values to find the job by; at most 32.
         request_id: makes submissions idempotent across processes: the same id is the same job. One
@@ -40,6 +43,9 @@ class SubmitOptions:
     delay: DurationLike | None = None
     run_at: datetime | None = None
     timeout: DurationLike | None = None
+    heartbeat_timeout: DurationLike | None = None
+    deadline: datetime | None = None
+    expires_after: DurationLike | None = None
     retry: Retry | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     request_id: str | None = None
@@ -70,8 +76,11 @@ class SubmitOptions:
             spec.priority = self.priority
         if self.retry is not None:
             spec.retry_policy.CopyFrom(self.retry.to_proto())
-        if self.timeout is not None:
-            spec.timeout.FromNanoseconds(nanoseconds(self.timeout, "timeout"))
+        for name in ("timeout", "heartbeat_timeout", "expires_after"):
+            if (length := getattr(self, name)) is not None:
+                getattr(spec, name).FromNanoseconds(nanoseconds(length, name))
+        if self.deadline is not None:
+            spec.deadline.CopyFrom(to_timestamp(self.deadline))
         if self.delay is not None:
             spec.delay.FromNanoseconds(nanoseconds(self.delay, "delay"))
         if self.run_at is not None:

@@ -19,6 +19,7 @@ import grpc.aio
 import msgspec
 
 from jobmesh.channels import MESSAGE_OPTIONS
+from jobmesh.v1.job_pb2 import Payload
 from jobmesh.v1.runner_service_pb2 import (
     Assignment,
     Cancellation,
@@ -27,6 +28,7 @@ from jobmesh.v1.runner_service_pb2 import (
     Lease,
     Report,
     ReportStatus,
+    StepReport,
     WorkRequest,
     WorkResponse,
 )
@@ -51,6 +53,7 @@ class Rules:
     pongs: bool = True
     acknowledges: bool = True
     stores_checkpoints: bool = True
+    stores_steps: bool = True
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Link:
     received: list[WorkRequest] = field(default_factory=list)
     said_bye: bool = False
     is_over: bool = False
+    steps: dict[tuple[str, str], Payload] = field(default_factory=dict)
     opened_at: float = field(default_factory=time.monotonic)
     _outbound: asyncio.Queue[WorkResponse | BaseException | None] = field(
         default_factory=asyncio.Queue
@@ -103,6 +107,20 @@ class Link:
         ack = response.checkpoint_ack
         ack.lease.CopyFrom(checkpoint.lease)
         ack.sequence, ack.status = checkpoint.sequence, status
+        self.send(response)
+
+    def settle(self, step: StepReport, status: Any = RECORDED) -> None:
+        """Store what a step came to, or tell what is stored."""
+        key = (step.lease.job_id, step.key)
+        known = self.steps.get(key)
+        if known is None and step.HasField("result"):
+            self.steps[key] = step.result
+        response = WorkResponse()
+        ack = response.step_ack
+        ack.lease.CopyFrom(step.lease)
+        ack.sequence, ack.status = step.sequence, status
+        if known is not None:
+            ack.result.CopyFrom(known)
         self.send(response)
 
     def all(self, kind: str) -> list[Any]:
@@ -155,6 +173,8 @@ class Link:
             self.acknowledge(request.reports.reports)
         elif kind == "checkpoint" and self.rules.stores_checkpoints:
             self.stored(request.checkpoint)
+        elif kind == "step" and self.rules.stores_steps:
+            self.settle(request.step)
         elif kind == "bye":
             self.said_bye = True
 

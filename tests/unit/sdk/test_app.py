@@ -115,7 +115,8 @@ def gen() -> Iterator[int]:
         lambda app: app.task("ok", timeout="400d")(outer),
         lambda app: app.task("ok", priority=10)(outer),
         lambda app: app.task("ok", priority=True)(outer),
-        lambda app: app.task("ok", process=True)(outer),
+        lambda app: app.task("ok", heartbeat_timeout=0.5)(outer),
+        lambda app: app.task("ok", expires_after="400d")(outer),
         lambda app: app.task("ok")(agen),
         lambda app: app.task("ok")(gen),
         lambda app: app.task("ok")(int),
@@ -128,6 +129,15 @@ def test_what_cannot_be_a_task_is_refused(make: Callable[[App], Any]) -> None:
     with pytest.raises(InvalidTask):
         make(app)
     assert "ok" not in app.tasks
+
+
+def test_a_task_says_how_its_jobs_are_run_and_how_long_they_may_wait() -> None:
+    make = App().task("ok", process=True, heartbeat_timeout="30s", expires_after="1h", timeout=2)
+    task = make(outer)
+    spec = task.spec({"n": 1})
+    assert task.process
+    assert (spec.heartbeat_timeout.seconds, spec.expires_after.seconds) == (30, 3600)
+    assert spec.timeout.seconds == 2
 
 
 def test_a_timeout_that_cannot_be_read_is_refused() -> None:

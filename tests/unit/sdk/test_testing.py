@@ -226,3 +226,4 @@ class _Info:
     create_time = datetime.now(UTC)
     deadline = None
     checkpoint = None
+    steps = 0
