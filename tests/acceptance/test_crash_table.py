@@ -55,10 +55,12 @@ async def shared(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def fleet(shared: Fleet) -> AsyncIterator[Fleet]:
-    """With a dispatcher, whatever the test before has done to it."""
-    yield shared
+    """With a dispatcher, and nothing left over, whatever the test before has done to it."""
     if not shared[DISPATCHER].running:
-        await shared.restart(DISPATCHER)
+        await heal(shared)
+    await until(lambda: no_outbox(shared), 20, shared.trouble, interval=0.1)
+    await until(lambda: no_wakeups(shared), 20, shared.trouble, interval=0.1)
+    yield shared
 
 
 async def arm(fleet: Fleet, failpoint: str) -> None:
@@ -245,6 +247,8 @@ class RunnerByHand:
         if held is not None:
             hello.held.append(_lease(held))
         async with open_channel(self._dispatcher, health_check=False) as channel:
+            # A connection that was refused a moment ago is not tried again at once.
+            await asyncio.wait_for(channel.channel_ready(), 20)
             stub: Any = RunnerServiceStub(channel)
             self._call = stub.Work(timeout=60)
             await self._say(hello=hello)
