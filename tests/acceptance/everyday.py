@@ -180,6 +180,17 @@ async def ticker(job: JobContext, seconds: float, pause: float = 0.01, lines: bo
     return ticks
 
 
+@app.task("count.up")
+async def count_up(job: JobContext, steps: int, pause: float = 0.1) -> dict[str, int]:
+    """Take so many steps, from the last checkpoint on."""
+    done = first = int(job.restored or 0)
+    while done < steps:
+        await asyncio.sleep(pause)
+        done += 1
+        await job.checkpoint(done)
+    return {"steps": done, "from": first, "attempt": job.attempt}
+
+
 @app.task("brief")
 async def brief(seconds: float = 0.02) -> float:
     await asyncio.sleep(seconds)

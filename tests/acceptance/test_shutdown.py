@@ -86,6 +86,37 @@ async def require_prompt(client: Client, job: JobInfo, stopped: datetime) -> Non
 
 
 @pytest.mark.timeout(90)
+async def test_what_outlives_the_grace_of_its_runner_goes_on_elsewhere(
+    client: Client, mesh: DevMesh
+) -> None:
+    """From its checkpoint, at once, and without being charged for it."""
+    jobs = [await client.submit(everyday.count_up, steps=60) for _ in range(6)]
+    await until(lambda: all_have_checkpoints(jobs), WAIT)
+    await restarted(mesh, "runner-1")
+    results = [await job.result(WAIT) for job in jobs]
+    infos = await ends(jobs)
+    assert {(info.failures, info.crashes) for info in infos} == {(0, 0)}
+    moved = [
+        (info, result)
+        for info, result in zip(infos, results, strict=True)
+        if interruption(info) is not None
+    ]
+    assert moved
+    for info, result in moved:
+        assert result["attempt"] == 2
+        assert 5 < result["from"] < 60
+        given_back, again = await client.job(info.id).attempts()
+        assert (given_back.outcome, given_back.runner_id) == ("INTERRUPTED", "runner-1")
+        assert given_back.end_time is not None
+        assert again.start_time is not None
+        assert again.start_time - given_back.end_time < timedelta(seconds=2)
+
+
+async def all_have_checkpoints(jobs: list[JobHandle]) -> bool:
+    return all([(await job.get()).checkpoint for job in jobs])
+
+
+@pytest.mark.timeout(90)
 async def test_watchers_of_a_gateway_that_stops_are_sent_elsewhere(
     client: Client, mesh: DevMesh
 ) -> None:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 APPS = ("--app", "tests.acceptance.everyday:app", "--app", "examples.flights.app:app")
 TWO_OF_EACH = ("--gateways", "2", "--dispatchers", "2", "--runners", "2", "--schedulers", "2")
-# Short, so that a handler that will not stop is soon left behind.
-GRACE_SECONDS = "1"
+# Short, so that handlers that will not stop are soon left behind, or interrupted.
+CANCEL_GRACE = {"JOBMESH_CANCEL_GRACE_SECONDS": "1"}
+DRAIN_GRACE = {"JOBMESH_DRAIN_GRACE_SECONDS": "5"}
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +32,7 @@ def everyday_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]
     with asyncio.Runner() as runner:
         try:
             options = (*APPS, *TWO_OF_EACH)
-            runner.run(mesh.start(*options, JOBMESH_CANCEL_GRACE_SECONDS=GRACE_SECONDS))
+            runner.run(mesh.start(*options, port=0, **CANCEL_GRACE, **DRAIN_GRACE))
             runner.run(mesh.ready())
             yield mesh
         finally:
