@@ -20,11 +20,15 @@ from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.claim import QueueName, lock_slots
 from jobmesh_dispatcher.store.consequences import give_back_slots, owe_messages
 from jobmesh_dispatcher.store.outbox import OutboxMessage
+from jobmesh_dispatcher.suspicion import Blame, Passenger, blame
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from jobmesh_dispatcher.database import Connection
+
+
+NOBODY = Blame(frozenset(), frozenset())
 
 
 @dataclass(slots=True)
@@ -84,34 +88,27 @@ async def take_back(
     counted: Counter[QueueName] = Counter(
         (job["namespace"], job["queue"]) for job in jobs if job["slot"]
     )
-    lost = [job for job in jobs if job["state"] == "RUNNING" and not _poisonous(job, crashed)]
-    over = [job for job in jobs if job["state"] == "CANCELLING" or _poisonous(job, crashed)]
+    guilt = _blame(jobs, slots) if crashed else NOBODY
+    lost = [job for job in jobs if job["state"] == "RUNNING" and not _poisonous(job, guilt)]
+    over = [job for job in jobs if job["state"] == "CANCELLING" or _poisonous(job, guilt)]
     result = TakenBack()
-    suspects = suspected(jobs, slots) if crashed else set()
-    result.rows = await _requeue(connection, session_id, lost, crashed, suspects)
+    result.rows = await _requeue(connection, session_id, lost, guilt)
     result.rows += await _bury(connection, over)
     result.messages = await owe_messages(connection, result.rows)
     result.messages += await give_back_slots(connection, counted)
     return result
 
 
-def suspected(jobs: Sequence[Record], slots: int) -> set[UUID]:
-    """Which of a lost runner's jobs may have taken it down.
-
-    Those that had started; and of the others, as many of the first as it had slots for: a handler
-    that ends its process at once does so before anybody hears that it began. They are not charged,
-    for most of them have not begun.
-    """
-    started = {job["job_id"] for job in jobs if job["started"]}
-    waiting = sorted(
-        (job for job in jobs if not job["started"]), key=lambda j: (j["claim_time"], j["job_id"])
-    )
-    room = max(0, slots - len(started))
-    return started | {job["job_id"] for job in waiting[:room]}
+def _blame(jobs: Sequence[Record], slots: int) -> Blame:
+    passengers = [
+        Passenger(job["job_id"], job["started"], job["suspect"] > 0, job["claim_time"])
+        for job in jobs
+    ]
+    return blame(passengers, slots)
 
 
-def _poisonous(job: Record, crashed: bool) -> bool:
-    return bool(crashed and job["started"] and job["crashes"] + 1 > MAX_CRASHES)
+def _poisonous(job: Record, guilt: Blame) -> bool:
+    return job["job_id"] in guilt.charged and job["crashes"] + 1 > MAX_CRASHES
 
 
 async def _lock_counted_queues(connection: Connection, session_id: UUID) -> None:
@@ -123,15 +120,11 @@ async def _lock_counted_queues(connection: Connection, session_id: UUID) -> None
 
 
 async def _requeue(
-    connection: Connection,
-    session_id: UUID,
-    jobs: Sequence[Record],
-    crashed: bool,
-    suspects: set[UUID],
+    connection: Connection, session_id: UUID, jobs: Sequence[Record], guilt: Blame
 ) -> list[Record]:
     if not jobs:
         return []
-    charged = [crashed and job["started"] for job in jobs]
+    charged = [job["job_id"] in guilt.charged for job in jobs]
     rows: list[Record] = await connection.fetch(
         load("requeue_lost"),
         session_id,
@@ -139,7 +132,7 @@ async def _requeue(
         [job["attempt"] for job in jobs],
         ["CRASHED" if crash else "INTERRUPTED" for crash in charged],
         [int(crash) for crash in charged],
-        [job["job_id"] in suspects for job in jobs],
+        [job["job_id"] in guilt.suspected for job in jobs],
     )
     return rows
 
