@@ -235,7 +235,7 @@ async def test_changes_are_seen_while_nats_is_down_and_after(
 
 
 async def test_a_gateway_starts_and_watches_without_nats() -> None:
-    peer = Peer()
+    peer = Peer()  # type: ignore[abstract]  # without what only leaders call
     async with (
         serving(peer) as server,
         running(
