@@ -1,8 +1,9 @@
 """The connection to NATS, and the streams that jobmesh keeps there.
 
 The broker is never the truth: it may be down, lose its store or forget a stream, and nothing is
-lost or refused. The connection is made in the background and for ever; whoever needs it asks
-`connected`, and is told through `on_connect` of each time it came to be.
+lost or refused. The connection is made in the background and for ever, also a new one where the
+client gave its own up; whoever needs it asks `connected`, and is told through `on_connect` of each
+time it came to be. What was subscribed to stays so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import nats
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
@@ -33,6 +35,8 @@ API_TIMEOUT_SECONDS = 5.0
 FIRST_CONNECT_SECONDS = 5.0
 DAY = 86_400.0
 
+Heard = Callable[[Msg], Awaitable[None]]
+
 
 class Broker:
     """One connection, made again whenever it breaks."""
@@ -43,7 +47,9 @@ class Broker:
         self._client: Client | None = None
         self._owner = TaskOwner()
         self._ready = asyncio.Event()
+        self._announcing = asyncio.Lock()
         self._listeners: list[Callable[[], Awaitable[None]]] = []
+        self._subscriptions: list[tuple[str, Heard]] = []
 
     @property
     def connected(self) -> bool:
@@ -87,8 +93,25 @@ class Broker:
         except (NatsError, TimeoutError, OSError) as error:
             raise BackendUnavailable("nats") from error
 
+    async def subscribe(self, subject: str, heard: Heard) -> None:
+        """Hear a subject, on this connection and all that follow. Raises `BackendUnavailable`."""
+        await self.client.subscribe(subject, cb=heard)
+        self._subscriptions.append((subject, heard))
+
     async def _connect(self) -> None:
-        self._client = await nats.connect(
+        while True:
+            try:
+                self._client = client = await self._new_client()
+                break
+            except (NatsError, OSError, TimeoutError) as error:
+                log.warning("nats: %s: %s", type(error).__name__, error)
+                await asyncio.sleep(1)  # a backoff: there is nothing to wait for
+        for subject, heard in self._subscriptions:
+            await client.subscribe(subject, cb=heard)
+        await self._announce()
+
+    async def _new_client(self) -> Client:
+        return await nats.connect(
             self._servers,
             connect_timeout=2,
             ping_interval=1,  # a dead broker is noticed in seconds, not in minutes
@@ -97,24 +120,42 @@ class Broker:
             max_reconnect_attempts=-1,
             reconnected_cb=self._reconnected,
             disconnected_cb=self._disconnected,
+            closed_cb=self._closed,
             error_cb=self._failed,
         )
-        await self._announce()
 
     async def _announce(self) -> None:
+        """One at a time: a connection that flaps is announced as often as it came back."""
+        async with self._announcing:
+            await self._until_streams()
+            self._ready.set()
+            for listener in self._listeners:
+                try:
+                    await listener()
+                except BackendUnavailable:
+                    log.info("nats is gone again already")  # and is announced when it is back
+
+    async def _until_streams(self) -> None:
+        told = False
         while self._client is not None:
             try:
                 await self.ensure_streams()
                 break
-            except BackendUnavailable:
+            except BackendUnavailable as error:
+                if not told:
+                    log.warning("jetstream is not ready: %r", error.__cause__ or error)
+                told = True
                 await asyncio.sleep(0.5)  # JetStream starts after the server does
-        self._ready.set()
-        for listener in self._listeners:
-            await listener()
 
     async def _reconnected(self) -> None:
         log.info("nats is back")
         self._owner.spawn("nats-reconnected", self._announce())
+
+    async def _closed(self) -> None:
+        """The client has given up for good, as it does after most errors that a server names."""
+        if self._client is not None:
+            log.warning("nats has closed the connection; another one is made")
+            self._owner.spawn("nats-connect", self._connect())
 
     async def _disconnected(self) -> None:
         log.warning("nats is gone")

@@ -96,7 +96,7 @@ class Events:
 
     async def _subscribe(self) -> None:
         if not self._subscribed:
-            await self._broker.client.subscribe("jm.watch", cb=self._hear)
+            await self._broker.subscribe("jm.watch", self._hear)
             self._subscribed = True
 
     async def _hear(self, message: Msg) -> None:

@@ -68,7 +68,7 @@ class Nudges:
 
     async def _subscribe(self) -> None:
         if not self._subscribed:
-            await self._broker.client.subscribe(SUBJECT, cb=self._hear)
+            await self._broker.subscribe(SUBJECT, self._hear)
             self._subscribed = True
 
     async def _hear(self, message: Msg) -> None:

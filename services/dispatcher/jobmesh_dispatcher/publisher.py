@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError
 
 from jobmesh.errors import BackendUnavailable
 from jobmesh.server.metrics import counter, gauge
@@ -24,6 +25,7 @@ from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 if TYPE_CHECKING:
+    from nats.aio.client import Client
     from nats.aio.msg import Msg
 
     from jobmesh_dispatcher.broker import Broker
@@ -121,13 +123,15 @@ class _Acks:
 
     async def subscribe(self) -> None:
         if not self._prefix:
-            client = self._broker.client
-            prefix = client.new_inbox()
-            await client.subscribe(f"{prefix}.*", cb=self._on_ack)
+            prefix = self._broker.client.new_inbox()
+            await self._broker.subscribe(f"{prefix}.*", self._on_ack)
             self._prefix = prefix
 
     async def publish(self, batch: list[OutboxMessage]) -> list[int]:
-        """Ids of the messages that the stream has stored. One call at a time."""
+        """Ids of the messages that the stream has stored. One call at a time.
+
+        Raises `BackendUnavailable`.
+        """
         client = self._broker.client
         if not self._prefix:
             return []
@@ -137,24 +141,42 @@ class _Acks:
         try:
             async with asyncio.timeout(ACK_TIMEOUT_SECONDS):
                 for message in batch:
-                    await client.publish(
-                        message.subject, message.body, reply=f"{self._prefix}.{message.id}"
-                    )
+                    await self._send(client, message)
+            # Another limit: a client that is flushing swallows the cancellation of the first one.
+            async with asyncio.timeout(ACK_TIMEOUT_SECONDS):
                 await self._all.wait()
         except TimeoutError:
             log.warning("%d publish(es) were not acknowledged in time", len(self._awaited))
         except (NatsError, OSError) as error:
             log.warning("publishing: %s", error)
         if self._refused:
-            await self._broker.ensure_streams()
+            await self._make_streams()
         return self._acked
 
+    async def _send(self, client: Client, message: OutboxMessage) -> None:
+        try:
+            await client.publish(
+                message.subject, message.body, reply=f"{self._prefix}.{message.id}"
+            )
+        except MaxPayloadError:
+            # Nor will it be smaller the next time, when it would keep all later ones back.
+            log.error("a message of %d bytes to %s is given up", len(message.body), message.subject)
+            self._settle(str(message.id), stored=True)
+
+    async def _make_streams(self) -> None:
+        try:
+            await self._broker.ensure_streams()
+        except BackendUnavailable as error:
+            log.warning("the streams are not there: %r", error.__cause__ or error)
+
     async def _on_ack(self, message: Msg) -> None:
-        key = message.subject.rpartition(".")[2]
+        self._settle(message.subject.rpartition(".")[2], stored=self._stored(message))
+
+    def _settle(self, key: str, *, stored: bool) -> None:
         number = self._awaited.pop(key, None)
         if number is None:
             return
-        if self._stored(message):
+        if stored:
             self._acked.append(number)
         else:
             self._refused = True

@@ -150,9 +150,8 @@ class Pulls:
             self._close(channel)
             channel.ready = False
         if not self._prefix:
-            client = self._broker.client
-            prefix = client.new_inbox()
-            await client.subscribe(f"{prefix}.*", cb=self._receive)
+            prefix = self._broker.client.new_inbox()
+            await self._broker.subscribe(f"{prefix}.*", self._receive)
             self._prefix = prefix
 
     def _give_up(self, channels: Sequence[Channel]) -> None:
