@@ -65,7 +65,7 @@ test: $(READY) ## all tests, on real PostgreSQL and NATS
 .PHONY: faults
 faults: $(READY) ## hurt a mesh under load, check its history (SEED= MINUTES= …; TABLE=1: each fault alone)
 ifdef TABLE
-	JOBMESH_FAULTS_FULL=1 $(BIN)/pytest -p no:randomly -v tests/faults/test_table.py $(ARGS)
+	JOBMESH_FAULTS_FULL=1 $(BIN)/pytest -p no:randomly -o faulthandler_timeout=0 -v tests/faults/test_table.py $(ARGS)
 else
 	$(BIN)/python -m tests.faults $(FAULT_OPTIONS) $(ARGS)
 endif

@@ -28,6 +28,9 @@ def summary(verdict: Verdict) -> Iterator[str]:
     if verdict.deaths:
         yield f"processes that ended by themselves: {len(verdict.deaths)}"
         yield from (f"  {death}" for death in verdict.deaths)
+    if verdict.defects:
+        yield "logged with a trace, so that nobody foresaw it:"
+        yield from _table(verdict.defects)
     yield f"violations: {len(verdict.violations)}"
     yield from _table(Counter(violation.rule for violation in verdict.violations))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
+import msgspec
 
 import jobmesh
 from jobmesh.dev.ports import PortPool
@@ -21,6 +22,7 @@ from tests.faults.history import History
 from tests.faults.plan import Fault, Kind, plan
 from tests.faults.stage import Stage, staged
 from tests.faults.workload import CALL_SECONDS, LONGEST_CALL, Workload
+from tests.support.fleet import Member
 
 SETTLE_SECONDS = 90.0
 QUIET_SECONDS = 3.0
@@ -55,7 +57,7 @@ class Verdict:
     runs: int
     settled: float
     deaths: Sequence[str]
-    trouble: str = ""
+    defects: Counter[str] = field(default_factory=Counter)
 
 
 async def play(script: Script, timeline: Timeline) -> Verdict:
@@ -146,5 +148,15 @@ async def _judge(
         runs=len(runs),
         settled=0.0,
         deaths=(),
-        trouble=stage.fleet.trouble(),
+        defects=Counter(_defects(stage.fleet.members.values())),
     )
+
+
+def _defects(members: Iterable[Member]) -> Iterator[str]:
+    """What processes logged with a trace: nobody foresaw it."""
+    for member in members:
+        for line in member.log.read_text(errors="replace").splitlines():
+            if '"error":"Traceback' in line:
+                record = msgspec.json.decode(line)
+                last = record["error"].strip().splitlines()[-1]
+                yield f"{record['level']} {member.service}: {record['message']}: {last}"[:300]

@@ -1,7 +1,4 @@
-"""One fault a test, with the criterion of the table in docs/guarantees.md.
-
-Few repetitions here; `make faults TABLE=1` runs as many as the table says.
-"""
+"""One fault a test, with its criterion. Few repetitions here; `make faults TABLE=1` has many."""
 
 from __future__ import annotations
 

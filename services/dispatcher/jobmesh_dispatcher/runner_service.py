@@ -134,12 +134,15 @@ class RunnerService(RunnerServiceServicer):
         self, attachment: Attachment, requests: AsyncIterator[pb.WorkRequest], tasks: TaskOwner
     ) -> None:
         flow = Flow()
-        async for request in requests:
-            await flow.room()
-            if attachment.error is not None:
-                return  # nor are its pings answered: whatever it has goes to others in the end
-            for task in self._handle(attachment, request, tasks):
-                flow.until(task, request.ByteSize())
+        try:
+            async for request in requests:
+                await flow.room()
+                if attachment.error is not None:
+                    return  # nor are its pings answered: whatever it has goes to others in the end
+                for task in self._handle(attachment, request, tasks):
+                    flow.until(task, request.ByteSize())
+        except grpc.aio.UsageError:
+            pass  # the stream was over before this asked for more
         attachment.close()
 
     def _handle(
