@@ -56,7 +56,10 @@ class Operation:
     def __str__(self) -> str:
         took = f"{self.ended - self.began:.2f} s" if self.ended else "not ended"
         told = f" {self.code} {self.error}" if self.error else ""
-        return f"{clock(self.began)} {self.kind} #{self.number}: {self.outcome}, {took}{told}"
+        about = f", of {', '.join(self.job_ids[:3])}" if self.error and self.job_ids else ""
+        seen = f", saw {self.seen}" if self.seen else ""
+        name = f"{clock(self.began)} {self.kind} #{self.number}"
+        return f"{name}: {self.outcome}, {took}{told}{about}{seen}"
 
 
 @dataclass(slots=True)
