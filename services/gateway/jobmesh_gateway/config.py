@@ -15,6 +15,9 @@ class GatewayConfig:
     dispatchers: tuple[str, ...] = setting(
         ("127.0.0.1:7482",), help="addresses of dispatchers, or one name that resolves to all"
     )
+    schedulers: tuple[str, ...] = setting(
+        ("127.0.0.1:7484",), help="addresses of schedulers, or one name that resolves to all"
+    )
     nats_url: str = setting(
         "nats://127.0.0.1:4222", secret=True, help="URL of NATS; several with commas"
     )

@@ -12,7 +12,8 @@ from jobmesh.server.readiness import Readiness
 from jobmesh.server.watchdog import Watchdog
 from jobmesh.v1.job_service_pb2_grpc import add_JobServiceServicer_to_server
 from jobmesh.v1.queue_service_pb2_grpc import add_QueueServiceServicer_to_server
-from jobmesh_gateway import jobs, queues
+from jobmesh.v1.schedule_service_pb2_grpc import add_ScheduleServiceServicer_to_server
+from jobmesh_gateway import jobs, queues, schedules
 from jobmesh_gateway.config import GatewayConfig
 from jobmesh_gateway.control import JobControl
 from jobmesh_gateway.dispatchers import Dispatchers
@@ -21,6 +22,7 @@ from jobmesh_gateway.fanout import Watchers
 from jobmesh_gateway.listing import JobLists
 from jobmesh_gateway.namespace import DEFAULT
 from jobmesh_gateway.reader import JobReader
+from jobmesh_gateway.schedulers import Schedulers
 from jobmesh_gateway.submit import Submitter
 from jobmesh_gateway.watching import Watching
 
@@ -48,6 +50,7 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, *, drain_seconds: float = 0.5) -> None:
         self.dispatchers = Dispatchers(config.dispatchers)
+        self.schedulers = Schedulers(config.schedulers)
         self.submitter = Submitter(self.dispatchers, DEFAULT, config.payload_limit_bytes)
         self.reader = JobReader(self.dispatchers, DEFAULT)
         self.watchers = Watchers(config.max_watches)
@@ -72,6 +75,7 @@ class Gateway:
             Watchdog(),
             self.http,
             self.dispatchers,
+            self.schedulers,
             self.reader,
             self.submitter,
             self.feed,
@@ -88,8 +92,12 @@ class Gateway:
             JobControl(self.dispatchers, DEFAULT, config.payload_limit_bytes),
             watching,
         )
+        schedule_service = schedules.ScheduleServicer(
+            self.schedulers, DEFAULT, config.payload_limit_bytes
+        )
         queue_service = queues.QueueServicer(self.dispatchers, DEFAULT)
         return (
             (add_JobServiceServicer_to_server, job_service, jobs.FULL_NAME),
             (add_QueueServiceServicer_to_server, queue_service, queues.FULL_NAME),
+            (add_ScheduleServiceServicer_to_server, schedule_service, schedules.FULL_NAME),
         )

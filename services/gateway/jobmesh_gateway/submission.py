@@ -48,7 +48,7 @@ def build(
         traceparent=traceparent,
     )
     job = submission.job
-    _fill_defaults(job)
+    fill_defaults(job)
     if request.request_id:
         submission.digest = _digest(job, payload)
     job.payload.data = payload.data
@@ -59,12 +59,12 @@ def build(
 def preview(request: SubmitJobRequest, namespace: str) -> SubmitJobResponse:
     """The answer to a request that is only to be checked: the job as it would be, BASIC."""
     job = Job(namespace=namespace, spec=request.job, state=_first_state(request.job))
-    _fill_defaults(job.spec)
+    fill_defaults(job.spec)
     job.spec.ClearField("payload")
     return SubmitJobResponse(job=job, created=False)
 
 
-def _fill_defaults(job: JobSpec) -> None:
+def fill_defaults(job: JobSpec) -> None:
     """Those that do not depend on the queue."""
     if not job.queue:
         job.queue = DEFAULT_QUEUE

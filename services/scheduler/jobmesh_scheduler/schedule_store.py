@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from jobmesh_scheduler.database import Connection
 
+# As stored. A gateway's answer is limited to 16 MiB, and larger where it turns JSON into a Value.
+PAGE_BYTES = 2 << 20
+
 Page = tuple[list[Schedule], bool]
 
 
@@ -88,7 +91,8 @@ class ScheduleStore:
         rows = await self._database.rows(
             statements.FIND_SCHEDULES, namespace, after, owner or None, size + 1
         )
-        return [schedule_message(row) for row in rows[:size]], len(rows) > size
+        page = _that_fits(rows[:size])
+        return [schedule_message(row) for row in page], len(rows) > len(page)
 
     async def change(self, namespace: str, wanted: Schedule, paths: Sequence[str]) -> Schedule:
         """Change the settings of these names.
@@ -136,6 +140,18 @@ class ScheduleStore:
         if row is None:
             raise NotFound.schedule(schedule_id)
         return row
+
+
+def _that_fits(rows: Sequence[Record]) -> list[Record]:
+    """The first rows, as many as one answer holds; always the first one."""
+    size = 0
+    page: list[Record] = []
+    for row in rows:
+        size += len(row["definition"]) + len(row["job"])
+        if page and size > PAGE_BYTES:
+            break
+        page.append(row)
+    return page
 
 
 async def _lock(connection: Connection, namespace: str, schedule_id: str, expected: str) -> Record:

@@ -29,6 +29,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Mesh": {
         "queues": Entry("jobmesh.cli.queues:queues", "Show, limit, pause and resume queues."),
+        "schedules": Entry(
+            "jobmesh.cli.schedules:schedules", "Make, change, pause, fire and preview schedules."
+        ),
         "info": Entry("jobmesh.cli.info:info", "Ask every gateway whether it serves."),
     },
     "Services": {

@@ -32,6 +32,7 @@ from jobmesh.client.info import Attempt, Change, Failure, JobInfo, LogLine, Prog
 from jobmesh.client.options import SubmitOptions
 from jobmesh.client.outcome import JobFailed, JobNotSucceeded, JobWasCancelled
 from jobmesh.client.queues import QueueInfo, Queues
+from jobmesh.client.schedules import FiringInfo, Planned, ScheduleInfo, Schedules
 from jobmesh.client.states import AttemptOutcome, HoldReason, JobReason, LogLevel
 from jobmesh.client.submission import Submission
 from jobmesh.client.submitter import Submitter
@@ -47,6 +48,7 @@ __all__ = [
     "Ended",
     "Event",
     "Failure",
+    "FiringInfo",
     "HoldReason",
     "JobFailed",
     "JobHandle",
@@ -57,10 +59,13 @@ __all__ = [
     "LogLevel",
     "LogLine",
     "Logged",
+    "Planned",
     "Progress",
     "ProgressMade",
     "QueueInfo",
     "Queues",
+    "ScheduleInfo",
+    "Schedules",
     "Snapshot",
     "State",
     "StateChanged",

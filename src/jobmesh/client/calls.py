@@ -14,16 +14,21 @@ from jobmesh.channels import open_channel, resolve
 from jobmesh.client.credentials import Credentials
 from jobmesh.client.patience import Patience
 from jobmesh.errors import DeadlineExceeded, JobmeshError, Unavailable, from_rpc_error
-from jobmesh.v1 import job_service_pb2_grpc, queue_service_pb2_grpc
+from jobmesh.v1 import (
+    job_service_pb2_grpc,
+    queue_service_pb2_grpc,
+    schedule_service_pb2_grpc,
+)
 
 if TYPE_CHECKING:
     from jobmesh.v1.job_service_pb2_grpc import JobServiceAsyncStub
     from jobmesh.v1.queue_service_pb2_grpc import QueueServiceAsyncStub
+    from jobmesh.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-SERVICES = ("jobmesh.v1.JobService", "jobmesh.v1.QueueService")
+SERVICES = ("jobmesh.v1.JobService", "jobmesh.v1.QueueService", "jobmesh.v1.ScheduleService")
 # Streams opened before all replicas are connected would all land on the first one.
 SPREAD_SECONDS = 1.0
 
@@ -46,6 +51,7 @@ class Calls:
         self._channel: grpc.aio.Channel | None = None
         self._jobs: JobServiceAsyncStub
         self._queues: QueueServiceAsyncStub
+        self._schedules: ScheduleServiceAsyncStub
 
     @property
     def jobs(self) -> JobServiceAsyncStub:
@@ -58,6 +64,12 @@ class Calls:
         """What can be asked about queues."""
         self.require_open()
         return self._queues
+
+    @property
+    def schedules(self) -> ScheduleServiceAsyncStub:
+        """What can be asked about schedules."""
+        self.require_open()
+        return self._schedules
 
     def require_open(self) -> None:
         """Raise RuntimeError unless there is a channel."""
@@ -77,6 +89,7 @@ class Calls:
         self._channel = open_channel(targets, SERVICES)
         self._jobs = job_service_pb2_grpc.JobServiceStub(self._channel)
         self._queues = queue_service_pb2_grpc.QueueServiceStub(self._channel)
+        self._schedules = schedule_service_pb2_grpc.ScheduleServiceStub(self._channel)
         if len(targets) > 1:
             await self._connect()
 

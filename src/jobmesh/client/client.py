@@ -16,6 +16,7 @@ from jobmesh.client.info import JobInfo
 from jobmesh.client.listing import Order, job_filter, list_jobs
 from jobmesh.client.options import SubmitOptions
 from jobmesh.client.queues import Queues
+from jobmesh.client.schedules import Schedules
 from jobmesh.client.submitter import Submitter
 
 DEFAULT_ADDRESS = "127.0.0.1:7480"
@@ -61,6 +62,7 @@ class Client(Submitter):
         calls = Calls(connection)
         super().__init__(calls, Submitting(calls), SubmitOptions())
         self.queues = Queues(calls)
+        self.schedules = Schedules(calls)
 
     @property
     def address(self) -> str:

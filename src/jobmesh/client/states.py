@@ -81,6 +81,10 @@ _PREFIXES = (
     "JOB_REASON_",
     "JOB_STATE_",
     "LOG_LEVEL_",
+    "OVERLAP_POLICY_",
+    "CATCHUP_POLICY_",
+    "FIRING_KIND_",
+    "FIRING_OUTCOME_",
 )
 
 

@@ -1,0 +1,226 @@
+"""Schedulers and a dispatcher as processes: each time fired once, whoever dies, and on time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from jobmesh.dev.ports import PortPool
+from jobmesh.v1.schedule_pb2 import Schedule
+from jobmesh_scheduler.schedule_store import ScheduleStore
+from tests.support import decisions as d
+from tests.support import schedules as s
+from tests.support.process import ServiceProcess
+from tests.support.wait import until
+
+ROOM = 20.0
+SCHEDULES = 50
+LEASE = 1.0
+
+
+class Fleet:
+    """A dispatcher and three schedulers on one database."""
+
+    def __init__(self, dsn: str, nats_url: str, ports: PortPool, logs: Path) -> None:
+        self._logs, self._ports, self._started = logs, ports, 0
+        self._shared = {
+            "JOBMESH_POSTGRES_DSN": dsn,
+            "JOBMESH_NATS_URL": nats_url,
+            "JOBMESH_DISPATCHERS": f"127.0.0.1:{ports.take()}",
+            "JOBMESH_LEADER_LEASE_SECONDS": str(LEASE),
+        }
+        self.dispatcher = self._process(
+            "dispatcher", self._shared["JOBMESH_DISPATCHERS"].rpartition(":")[2]
+        )
+        self.schedulers: dict[str, ServiceProcess] = {}
+
+    def _process(self, service: str, port: str = "0") -> ServiceProcess:
+        self._started += 1
+        own = {"JOBMESH_PORT": port, "JOBMESH_HTTP_PORT": str(self._ports.take())}
+        log = self._logs / f"{service}-{self._started}.log"
+        return ServiceProcess(service, self._shared | own, log)
+
+    async def start_scheduler(self) -> None:
+        process = self._process("scheduler")
+        await process.start()
+        self.schedulers[str(process.pid)] = process
+        await process.ready()
+
+    async def stop(self) -> None:
+        running = [*self.schedulers.values(), self.dispatcher]
+        await asyncio.gather(*(process.__aexit__(None, None, None) for process in running))
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database, timeout=10, command_timeout=20)
+    yield connection
+    await connection.close(timeout=5)
+
+
+@pytest.fixture
+async def fleet(
+    database: str, nats_url: str, ports: PortPool, tmp_path: Path
+) -> AsyncIterator[Fleet]:
+    made = Fleet(database, nats_url, ports, tmp_path)
+    try:
+        await made.dispatcher.start()
+        await made.dispatcher.ready()
+        for _ in range(3):
+            await made.start_scheduler()
+        yield made
+    finally:
+        await made.stop()
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[ScheduleStore]:
+    async with s.opened(database) as opened:
+        yield opened
+
+
+async def leading(schedulers: Iterable[ServiceProcess]) -> ServiceProcess | None:
+    """The scheduler that says it leads; its log tells."""
+    for process in schedulers:
+        lines = process.log.read_text().splitlines()
+        told = [line for line in lines if "leads with epoch" in line or "gave up" in line]
+        if told and "no longer" not in told[-1] and "gave up" not in told[-1]:
+            return process
+    return None
+
+
+def every_second(name: str, start: datetime, seconds: int) -> Schedule:
+    schedule = s.schedule(name, cron="* * * * * *")
+    schedule.start_time.FromDatetime(start)
+    schedule.end_time.FromDatetime(start + timedelta(seconds=seconds))
+    return schedule
+
+
+async def fire_for(store: ScheduleStore, seconds: int) -> datetime:
+    """Make schedules of every second, from soon on; when they begin."""
+    start = (await store.now()).replace(microsecond=0) + timedelta(seconds=4)
+    for n in range(SCHEDULES):
+        await store.create(d.NAMESPACE, every_second(f"s{n}", start, seconds))
+    return start
+
+
+async def require_each_once(
+    connection: asyncpg.Connection, start: datetime, seconds: int, about: str
+) -> None:
+    """Exactly one job a (schedule, time), and none missing."""
+    expected = SCHEDULES * seconds
+
+    async def all_fired() -> bool:
+        return int(await connection.fetchval("SELECT count(*) FROM jobmesh.firings")) >= expected
+
+    await until(all_fired, seconds + ROOM * 2, about)
+    rows = await connection.fetch(
+        """SELECT f.fire_time, f.outcome, j.schedule_id, j.job_id FROM jobmesh.firings f
+           JOIN jobmesh.schedules s ON s.uid = f.schedule_uid
+           LEFT JOIN jobmesh.jobs j ON j.job_id = f.job_id AND j.schedule_id = s.schedule_id"""
+    )
+    assert {row["outcome"] for row in rows} == {"SUBMITTED"}, about
+    pairs = {(row["schedule_id"], row["fire_time"]) for row in rows}
+    times = [start + timedelta(seconds=n) for n in range(seconds)]
+    assert pairs == {(f"s{n}", time) for n in range(SCHEDULES) for time in times}, about
+    assert len(rows) == expected
+    jobs = await connection.fetchval("SELECT count(*) FROM jobmesh.jobs WHERE schedule_id <> ''")
+    assert jobs == expected, about
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("fault", ["kill", "freeze", "stop"])
+async def test_each_time_fires_once_whatever_becomes_of_the_leader(
+    fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, fault: str
+) -> None:
+    seconds = 12
+    start = await fire_for(store, seconds)
+    wait = (start - datetime.now(UTC)).total_seconds() + 3 + random.random()
+    await asyncio.sleep(max(0.0, wait))  # into the middle of the firings
+    leader = await until(lambda: leading(fleet.schedulers.values()), ROOM, "somebody leads")
+    assert leader is not None
+    if fault == "kill":
+        await leader.kill()
+    elif fault == "stop":
+        assert await leader.terminate() == 0
+    else:
+        leader.freeze()
+        others = [process for process in fleet.schedulers.values() if process is not leader]
+        await until(lambda: leading(others), LEASE + ROOM, "another leads")
+        leader.thaw()
+    await require_each_once(connection, start, seconds, fault)
+
+
+@pytest.mark.timeout(120)
+async def test_a_thousand_of_the_same_second_are_submitted_within_two(
+    fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection
+) -> None:
+    at = (await store.now()).replace(microsecond=0) + timedelta(seconds=15)
+
+    async def make(numbers: range) -> None:
+        for n in numbers:
+            schedule = s.schedule(f"s{n}", cron="0 0 1 1 *")
+            del schedule.include[:]
+            schedule.include.add().at.FromDatetime(at)
+            await store.create(d.NAMESPACE, schedule)
+
+    await asyncio.gather(*(make(range(n, 1000, 4)) for n in range(4)))
+
+    async def all_fired() -> bool:
+        return int(await connection.fetchval("SELECT count(*) FROM jobmesh.firings")) == 1000
+
+    await until(all_fired, 15 + ROOM, "all are fired")
+    late: timedelta = await connection.fetchval(
+        "SELECT max(create_time) - $1 FROM jobmesh.jobs_live", at
+    )
+    # Two seconds at rest; this machine does much else.
+    assert timedelta() <= late < timedelta(seconds=4)
+
+
+@pytest.mark.timeout(120)
+async def test_after_an_outage_each_policy_makes_as_many_jobs_as_declared(
+    fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection
+) -> None:
+    """The cursor is set back, which is what an outage of all schedulers comes to."""
+    for name, policy in (("none", 1), ("one", 2), ("all", 3)):
+        await store.create(d.NAMESPACE, s.schedule(name, cron="0 * * * *", catchup_policy=policy))
+    for hours in (2, 48):
+        now = await store.now()
+        await connection.execute(
+            "UPDATE jobmesh.schedules SET cursor_time = $1, wake_time = clock_timestamp()",
+            now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours, seconds=1),
+        )
+        await until(partial(_caught_up, connection, now), ROOM * 2, "caught up")
+        made = {
+            row["schedule_id"]: row["jobs"]
+            for row in await connection.fetch(
+                "SELECT schedule_id, count(*) AS jobs FROM jobmesh.jobs_live GROUP BY 1"
+            )
+        }
+        # The full hour itself may have come less than a minute ago, and is then on time.
+        assert made.get("none", 0) in (0, 1)
+        assert made["one"] in (1, 2)
+        assert made["all"] == hours + 1
+    spread = await connection.fetchval(
+        "SELECT max(create_time) - min(create_time) FROM jobmesh.jobs_live WHERE schedule_id='all'"
+    )
+    assert spread >= timedelta(seconds=3)
+    missed = await connection.fetch("SELECT count FROM jobmesh.firings WHERE outcome = 'MISSED'")
+    assert missed
+
+
+async def _caught_up(connection: asyncpg.Connection, now: datetime) -> bool:
+    return bool(
+        await connection.fetchval(
+            "SELECT bool_and(wake_time > clock_timestamp() + interval '2 s'"
+            " AND cursor_time >= $1) FROM jobmesh.schedules",
+            now - timedelta(hours=1, minutes=2),
+        )
+    )
