@@ -28,9 +28,14 @@ schedules:
 """
 
 
+def file_of(text: str) -> io.StringIO:
+    file = io.StringIO(text)
+    file.name = "s.yaml"
+    return file
+
+
 def test_all_that_a_schedule_has_can_be_said() -> None:
-    file = io.StringIO(GOOD)
-    owner, (schedule,) = read_file(file)
+    owner, (schedule,) = read_file(file_of(GOOD))
     assert owner == schedule.owner == "reports"
     assert [spec.WhichOneof("spec") for spec in schedule.include] == [
         *("cron", "cron", "interval", "at"),
@@ -62,8 +67,6 @@ def test_all_that_a_schedule_has_can_be_said() -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_place(text: str, word: str) -> None:
-    file = io.StringIO(text)
-    file.name = "s.yaml"  # type: ignore[misc]
-    with pytest.raises(click.UsageError, match=".") as caught:
-        read_file(file)
+    with pytest.raises(click.UsageError) as caught:
+        read_file(file_of(text))
     assert word in str(caught.value)

@@ -133,3 +133,17 @@ def test_a_day_that_a_zone_left_out_fires_at_its_end() -> None:
 def test_a_zone_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UnknownZone):
         zone(name)
+
+
+@pytest.mark.parametrize(
+    ("expression", "march", "october"),
+    [
+        ("30 2 * * *", 1, 1),
+        ("0,15,30,45 2 * * *", 1, 4),
+        ("30 * * * *", 23, 25),
+        ("*/10 2 * * *", 0, 12),
+    ],
+)
+def test_the_table_of_the_documentation(expression: str, march: int, october: int) -> None:
+    assert len(local_times(expression, "Europe/Berlin", "2026-03-29")) == march
+    assert len(local_times(expression, "Europe/Berlin", "2026-10-25")) == october
