@@ -20,6 +20,8 @@ def summary(verdict: Verdict) -> Iterator[str]:
     yield f"operations: {len(operations)}"
     for (kind, outcome), number in sorted(verdict.history.counts().items()):
         yield f"  {number:8}  {kind} {outcome}"
+    yield "errors:"
+    yield from _table(Counter(f"{o.kind} {o.code} {o.error}"[:150] for o in operations if o.error))
     yield f"acknowledged jobs: {len(verdict.history.acknowledged())}"
     yield f"jobs: {sum(verdict.jobs.values())}, all ended {verdict.settled:.1f} s after the faults"
     yield from _table(verdict.jobs)

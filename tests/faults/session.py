@@ -75,6 +75,9 @@ async def play(script: Script, timeline: Timeline) -> Verdict:
             timeline.add("all is whole, and no more calls are made")
             settled = await _settle(stage)
             timeline.add(f"settled after {settled:.1f} s")
+            if script.directory is not None:
+                told = "\n".join(map(str, history.operations))
+                (script.directory / "operations").write_text(told)
             verdict = await _judge(stage, history, timeline, clock_moved=clock)
             verdict.settled, verdict.deaths = settled, chaos.deaths
             return verdict
