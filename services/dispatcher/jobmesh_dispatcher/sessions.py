@@ -5,14 +5,16 @@
 * A clean "bye" ends the session at once. A broken stream ends it after a grace, unless the runner
   attached again, here or elsewhere; or could not, since the database was away.
 * Each second the handlers that are to stop are told again, until they have reported; and jobs whose
-  claim was committed without an answer are taken back.
+  claim was committed without an answer are taken back. More seldom, or when somebody says so,
+  runners are told of claims that are theirs no longer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REPEAT_SECONDS = 1.0
+LOST_SECONDS = 5.0  # it costs something a job
 ENDED = counter(
     "jobmesh_sessions_ended_total", "Sessions ended by this dispatcher, by reason.", ["reason"]
 )
@@ -64,6 +67,7 @@ class Sessions:
         self._owner = TaskOwner()
         self._repeater = Periodic("sessions", REPEAT_SECONDS, self.repeat)
         self._draining = False
+        self._look_for_lost_at = 0.0  # monotonic
         after_commit.nudges.on_cancel = lambda session_id: self.tell_cancelled()
 
     async def start(self) -> None:
@@ -124,8 +128,7 @@ class Sessions:
         async with self._database.connection() as connection:
             recorded = await settled(connection, list(held - known))
         if lost := held - known - recorded:
-            leases = [pb.Lease(job_id=str(job_id), attempt=attempt) for job_id, attempt in lost]
-            attachment.send(pb.WorkResponse(lost=pb.LostLeases(leases=leases)))
+            _tell_lost(attachment, lost)
 
     async def end(self, attachment: Attachment) -> None:
         """The stream is over: end the session now after a bye, else after the grace."""
@@ -181,6 +184,7 @@ class Sessions:
 
     def tell_cancelled(self) -> None:
         """A handler has to be stopped: do not wait for the next repetition."""
+        self._look_for_lost_at = 0.0
         self._repeater.wake()
 
     async def repeat(self) -> None:
@@ -191,6 +195,7 @@ class Sessions:
         for row in await self._database.fetch(load("cancelling_jobs"), list(attachments)):
             _cancel(attachments[row["session_id"]], row)
         await self._clear_suspects(attachments.values())
+        await self._tell_lost(attachments)
         held = [job_id for a in attachments.values() for job_id in (*a.leases, *a.reporting)]
         for row in await self._database.fetch(load("unknown_jobs"), list(attachments), held):
             # Looked up again: a report may have been recorded, and a claim assigned, since `held`
@@ -203,6 +208,23 @@ class Sessions:
             ]
             if unknown:
                 await self._take_back(attachment, unknown)
+
+    async def _tell_lost(self, attachments: Mapping[UUID, Attachment]) -> None:
+        """Have handlers stopped whose jobs were ended without them."""
+        now = time.monotonic()
+        leases = [lease for a in attachments.values() for lease in a.leases.values()]
+        if now < self._look_for_lost_at or not leases:
+            return
+        self._look_for_lost_at = now + LOST_SECONDS
+        columns = [(x.job_id, x.attempt, x.session_id) for x in leases]
+        for row in await self._database.fetch(
+            load("lost_leases"), *map(list, zip(*columns, strict=True))
+        ):
+            attachment = attachments[row["session_id"]]
+            if attachment.lease_of(row["job_id"], row["attempt"]) is not None:  # nor reported since
+                del attachment.leases[row["job_id"]]
+                _tell_lost(attachment, [(row["job_id"], row["attempt"])])
+                self._roster.changed()
 
     async def _clear_suspects(self, attachments: Iterable[Attachment]) -> None:
         """Clear suspects that have run for long enough: their runners may have other jobs again."""
@@ -235,3 +257,8 @@ def _cancel(attachment: Attachment, row: Record) -> None:
         lease=pb.Lease(job_id=str(lease.job_id), attempt=lease.attempt), reason=row["cancel_reason"]
     )
     attachment.send(pb.WorkResponse(cancellations=pb.Cancellations(cancellations=[cancellation])))
+
+
+def _tell_lost(attachment: Attachment, lost: Iterable[tuple[UUID, int]]) -> None:
+    leases = [pb.Lease(job_id=str(job_id), attempt=attempt) for job_id, attempt in lost]
+    attachment.send(pb.WorkResponse(lost=pb.LostLeases(leases=leases)))

@@ -56,6 +56,23 @@ async def test_a_claim_whose_answer_was_lost_is_taken_back(db: Database) -> None
     assert (await d.job(db, job_id))["state"] == "QUEUED"
 
 
+async def test_a_runner_is_told_of_a_claim_that_was_ended_without_it(db: Database) -> None:
+    ended, going_on = await d.store_one(db), await d.store_one(db)
+    async with dispatcher(db) as one:
+        attachment = await one.sessions.attach(hello())
+        for lease in d.leases(await d.claim_all(db, [ended, going_on], attachment.seat())):
+            attachment.hold(lease)
+        await one.sessions.repeat()
+        assert attachment.leases.keys() == {ended, going_on}
+        await db.fetch("DELETE FROM jobmesh.jobs_live WHERE job_id = $1", ended)
+        one.sessions.tell_cancelled()
+        await one.sessions.repeat()
+        assert attachment.leases.keys() == {going_on}
+        attachment.close()
+        (told,) = [response async for response in attachment.outbound()]
+        assert [lease.job_id for lease in told.lost.leases] == [str(ended)]
+
+
 async def test_a_dispatcher_that_was_frozen_takes_nothing_from_a_session_that_moved(
     db: Database,
 ) -> None:
