@@ -455,6 +455,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], int, str]] = {
 }
 
 
+@pytest.mark.timeout(180)
 async def test_the_command_line_says_what_is_wrong(mesh: DevMesh, tmp_path: Path) -> None:
     large = tmp_path / "large.json"
     large.write_text(json.dumps({"a": "x" * LIMIT}))

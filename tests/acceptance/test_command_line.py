@@ -16,6 +16,8 @@ from tests.support.programs import Done
 from tests.support.wait import until
 
 WAIT = 30.0
+# Each command is a process, and takes as long to start as the machine is busy.
+pytestmark = pytest.mark.timeout(180)
 
 
 class Terminal:

@@ -13,7 +13,7 @@ from tests.support.process import clean_environment
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
-TIMEOUT = 40.0
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True)

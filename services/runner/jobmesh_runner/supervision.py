@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 class Supervision:
     """See the module.
 
-    :ivar has_left_behind_on_loop: whether a handler of the users' loop did not stop in time.
     :ivar on_ended: called for each attempt that has got its report.
     :ivar on_settled: called whenever a claim has got its report, or is held no longer.
     :param most_waiting: claims that may wait; a dispatcher that sends more gets them back.
@@ -54,7 +53,8 @@ class Supervision:
         self._cancel_grace = cancel_grace
         self._draining = False
         self._pulse = Pulse(outbox.awaits, self._fell_silent)
-        self.has_left_behind_on_loop = False
+        self._left_behind = 0  # on the users' loop
+        self._turned_after = 0
         self._executor: ExecutorPort
         self._loop: asyncio.AbstractEventLoop
         self.on_ended: Callable[[], None] = _nothing
@@ -64,6 +64,18 @@ class Supervision:
         """Work on this loop, and with this executor."""
         self._loop = loop
         self._executor = executor
+
+    @property
+    def has_left_behind_on_loop(self) -> bool:
+        """Whether a handler was left behind on the users' loop, which has not turned since.
+
+        If it has, whatever blocks it later is another handler, which may yet come to an end.
+        """
+        return self._turned_after < self._left_behind
+
+    def _turned(self, left_behind: int) -> None:
+        """Called on the users' loop; an assignment is atomic."""
+        self._turned_after = left_behind
 
     # What the dispatcher says.
 
@@ -236,7 +248,9 @@ class Supervision:
             attempt.timer = None
         if not attempt.in_process:
             self._telemetry.left_behind(attempt)
-        self.has_left_behind_on_loop |= attempt.on_loop
+        if attempt.on_loop:
+            self._left_behind += 1
+            self._executor.answer(self._turned, self._left_behind)
         seconds = attempt.seconds_run()
         self._finish(attempt, outcome.abandoned(attempt.key, attempt.stop, seconds))
         if attempt.process is not None:
