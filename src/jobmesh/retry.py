@@ -37,7 +37,7 @@ class Retry:
     :param initial_interval: the first wait, 1 ms to 30 days (mesh: 1 s).
     :param backoff_coefficient: 1 to 100 (mesh: 2).
     :param max_interval: the longest wait, up to 30 days (mesh: 5 min).
-    :param jitter: 0, none, to 1, anything from no wait to all of it (mesh: 1).
+    :param jitter: 0, none, to 1, anything from no wait to all of it (mesh: 0.3).
     :param non_retryable_error_types: exceptions, as classes or class names, that are never retried.
     :raises InvalidRetry: a value is out of its bounds.
     """

@@ -2,7 +2,9 @@
 
 The wait is `cap × (1 - jitter × u)` with `cap = min(max_interval, initial_interval × coefficient **
 (failures - 1))` and `u` uniform in [0, 1): with a jitter of 1 this is the "full jitter" of the AWS
-Architecture Blog, "Exponential Backoff And Jitter" (2015).
+Architecture Blog, "Exponential Backoff And Jitter" (2015). The default is less: with full jitter
+four of five jobs would use up their five attempts within the ten seconds that a dependency takes to
+restart (docs/decisions/0009-retry-jitter.md).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ MAX_ATTEMPTS = 5
 INITIAL_INTERVAL_SECONDS = 1.0
 COEFFICIENT = 2.0
 MAX_INTERVAL_SECONDS = 300.0
-JITTER = 1.0
+JITTER = 0.3
 MAX_CRASHES = 3
 
 

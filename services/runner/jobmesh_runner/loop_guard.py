@@ -85,6 +85,7 @@ class LoopGuard:
             self._capacity.set_blocked(blocked)
         self._supervision.give_back(now - PATIENCE_SECONDS)
         if blocked and self._supervision.has_left_behind_on_loop:
+            self._supervision.give_up_loop()
             self._on_hopeless(UsersLoopBlocked("a handler that was left behind blocks the loop"))
 
 

@@ -206,6 +206,13 @@ class Supervision:
         for attempt in self._claims.unreported():
             self._stop(attempt, _INTERRUPTED, grace)
 
+    def give_up_loop(self) -> None:
+        """The users' loop will not turn again: wait for no handler on it any longer."""
+        for attempt in self._claims.unreported():
+            if attempt.on_loop and attempt not in self._claims.waiting:
+                attempt.stop = attempt.stop or _INTERRUPTED
+                self._abandon(attempt)
+
     def abandon_all(self) -> None:
         """Wait for no handler any longer."""
         for attempt in self._claims.unreported():

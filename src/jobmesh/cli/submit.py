@@ -45,6 +45,19 @@ if TYPE_CHECKING:
     "--timeout", type=DURATION, metavar="DURATION", help="The longest that one attempt may run."
 )
 @click.option(
+    "--heartbeat-timeout",
+    type=DURATION,
+    metavar="DURATION",
+    help="The longest silence of a handler that must report.",
+)
+@click.option("--deadline", type=TIME, metavar="TIME", help="When the whole job must have ended.")
+@click.option(
+    "--expires-after",
+    type=DURATION,
+    metavar="DURATION",
+    help="Cancel it if it has not started so long after it became ready.",
+)
+@click.option(
     "--max-attempts",
     type=int,
     metavar="N",
