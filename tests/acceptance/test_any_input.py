@@ -68,12 +68,13 @@ class Sender:
         path = f"/{method.containing_service.full_name}/{method.name}"
         answer = GetMessageClass(method.output_type)
         own = (type(request).SerializeToString, answer.FromString)
+        waits = method.server_streaming or method.name == "WaitJob"
+        timeout = PATIENCE if waits else TIMEOUT
         try:
             if method.server_streaming:
-                async for _ in self._channel.unary_stream(path, *own)(request, timeout=PATIENCE):
+                async for _ in self._channel.unary_stream(path, *own)(request, timeout=timeout):
                     pass
             else:
-                timeout = PATIENCE if method.name == "WaitJob" else TIMEOUT
                 call = self._channel.unary_unary(path, *own)
                 self._remember(await call(request, timeout=timeout))
         except grpc.aio.AioRpcError as error:
