@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -43,6 +44,7 @@ NAMES = UUID("6a6f626d-6573-8000-8000-000000000000")
 
 class _Advisory(msgspec.Struct):
     stream_seq: int = 0
+    timestamp: datetime | None = None
 
 
 class Undelivered:
@@ -81,9 +83,11 @@ class Undelivered:
             await subscription.unsubscribe()
 
     async def _bury(self, epoch: int, advisory: Msg) -> int:
-        seq = msgspec.json.decode(advisory.data, type=_Advisory).stream_seq
-        message = await message_at(self._broker, JOBS, seq)
-        if message is None:
+        told = _read(advisory)
+        seq = told.stream_seq
+        message = await message_at(self._broker, JOBS, seq) if seq else None
+        if message is None or (told.timestamp is not None and told.timestamp < message.time):
+            # It is gone; or it is younger: of a stream that was made again, where numbers are, too.
             return 0
         made = await created_time(self._broker, JOBS)
         operation_id = uuid5(NAMES, f"{made}/{seq}")
@@ -102,6 +106,14 @@ class Undelivered:
             len(rows),
         )
         return 1
+
+
+def _read(advisory: Msg) -> _Advisory:
+    try:
+        return msgspec.json.decode(advisory.data, type=_Advisory)
+    except msgspec.DecodeError as error:
+        log.warning("an advisory could not be read: %s", error)
+        return _Advisory()
 
 
 def _job_ids(message: StoredMessage) -> list[UUID]:

@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
+from jobmesh.dev.nats import EmbeddedNats
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.attachment import Attachment
-from jobmesh_dispatcher.broker import ADVISORIES, Broker
+from jobmesh_dispatcher.broker import ADVISORIES, JOBS, Broker
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.dispatch_loop import DispatchLoop
 from jobmesh_dispatcher.events import Events
@@ -171,3 +172,55 @@ async def test_parked_jobs_that_may_not_run_hide_no_others(one: Claimer) -> None
     runner = await one.runner(slots=1)
     await until(lambda: free in runner.leases, timeout=5)
     assert (await d.job(one.database, blocked[0]))["hold_reason"] == "QUEUE_PAUSED"
+
+
+async def claims_go_on(one: Claimer, runner: Attachment) -> None:
+    """A job that is submitted now is claimed within seconds."""
+
+    async def published() -> list[UUID]:
+        jobs = [d.submission()]
+        _, messages = await one.database.run(lambda c: store_calls(c, [Call(d.uid(), jobs, False)]))
+        return [job.job_id for job in jobs if await one.publisher.publish(messages)]
+
+    (job_id,) = await until(published, timeout=10, interval=0.2)
+    await until(lambda: job_id in runner.leases, timeout=10)
+
+
+async def test_it_is_not_deaf_after_the_broker_was_restarted(
+    one: Claimer, nats_server: EmbeddedNats
+) -> None:
+    runner = await one.runner(slots=100)
+    await claims_go_on(one, runner)
+    await nats_server.stop()
+    await nats_server.start()
+    await until(lambda: one.broker.connected, timeout=10)
+    await claims_go_on(one, runner)
+
+
+async def test_it_is_not_deaf_after_its_consumer_was_deleted(one: Claimer) -> None:
+    runner = await one.runner(slots=100)
+    await claims_go_on(one, runner)
+    token, priority = CHANNEL
+    await one.broker.client.jetstream().delete_consumer(JOBS, f"d-{token}-{priority}")
+    await claims_go_on(one, runner)
+
+
+async def test_it_is_not_deaf_after_the_stream_was_deleted(one: Claimer) -> None:
+    runner = await one.runner(slots=100)
+    await claims_go_on(one, runner)
+    await one.broker.client.jetstream().delete_stream(JOBS)
+    await claims_go_on(one, runner)
+
+
+async def test_it_is_not_deaf_after_the_broker_stood_still(database: str, nats_url: str) -> None:
+    async with (
+        TcpProxy("127.0.0.1", urlsplit(nats_url).port or 0) as proxy,
+        claimer(database, f"nats://127.0.0.1:{proxy.port}") as one,
+    ):
+        runner = await one.runner(slots=100)
+        await claims_go_on(one, runner)
+        proxy.stall()
+        await until(lambda: not one.broker.connected, timeout=10)
+        proxy.restore()
+        await until(lambda: one.broker.connected, timeout=15)
+        await claims_go_on(one, runner)
