@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, overload
 
+from jobmesh.declared import DeclaredSchedule, InvalidSchedule
 from jobmesh.durations import DurationLike
 from jobmesh.retry import Retry
 from jobmesh.task import DEFAULT_QUEUE, InvalidTask, Task
@@ -27,11 +28,17 @@ class App:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[Any, Any]] = {}
+        self._schedules: dict[str, DeclaredSchedule] = {}
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:
         """The tasks by name; not to be changed."""
         return MappingProxyType(self._tasks)
+
+    @property
+    def schedules(self) -> Mapping[str, DeclaredSchedule]:
+        """The declared schedules by id; not to be changed."""
+        return MappingProxyType(self._schedules)
 
     @overload
     def task(self, name: Callable[P, R], /) -> Task[P, R]: ...
@@ -97,6 +104,50 @@ class App:
 
         return register(name) if callable(name) else register
 
+    def schedule(
+        self,
+        cron: str | Sequence[str] = (),
+        /,
+        *,
+        schedule_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Callable[[Task[P, R]], Task[P, R]]:
+        """Submit a task again and again, from when the first runner serves this app::
+
+            @app.schedule("0 2 * * *", time_zone="Europe/Berlin")
+            @app.task("reports.nightly")
+            async def nightly(job: JobContext) -> None: ...
+
+        The schedule belongs to the app: a runner that starts makes it what is declared, and removes
+        what the app no longer declares.
+
+        :param cron: one expression or several; none if ``every`` or ``include`` say when.
+        :param schedule_id: its name; the task's if left out.
+        :param arguments: of each job.
+        :param settings: as of ``mesh.schedules.create``: ``time_zone``, ``every``, ``exclude``,
+            ``overlap``, ``catchup``, ``jitter``, ``queue``, …
+        :raises InvalidSchedule: it makes no sense, or the id is taken.
+        """
+
+        def declare(task: Task[P, R]) -> Task[P, R]:
+            if not isinstance(task, Task):
+                raise InvalidSchedule("@app.schedule stands above @app.task")
+            times = {"cron": cron} if cron else {}
+            self._declare(
+                DeclaredSchedule(schedule_id or task.name, task, arguments or {}, times | settings)
+            )
+            return task
+
+        return declare
+
+    def _declare(self, declared: DeclaredSchedule) -> None:
+        present = self._schedules.setdefault(declared.schedule_id, declared)
+        if present is not declared:
+            raise InvalidSchedule(
+                f"schedule {declared.schedule_id} is declared already; give it a schedule_id"
+            )
+
     def add(self, task: Task[..., Any]) -> None:
         """Register a task that another app made, or none.
 
@@ -110,9 +161,11 @@ class App:
             )
 
     def include(self, other: App) -> None:
-        """Register all tasks of another app, so that programs can be put together of modules."""
+        """Register all tasks and schedules of another app; so programs are put together."""
         for task in other.tasks.values():
             self.add(task)
+        for declared in other.schedules.values():
+            self._declare(declared)
 
 
 def _place(task: Task[..., Any]) -> str:

@@ -19,6 +19,7 @@ SOON = Retry(max_attempts=5, initial_interval="100ms", backoff_coefficient=2, ji
 POLL_SECONDS = 0.02
 
 
+@app.schedule("0 0 1 1 *", schedule_id="everyday.yearly", arguments={"a": 1})
 @app.task("add")
 async def add(a: int, b: int = 1) -> int:
     return a + b

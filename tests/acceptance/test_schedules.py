@@ -11,6 +11,7 @@ import pytest
 from jobmesh.client import Client
 from jobmesh.client.schedules import FiringInfo
 from jobmesh.errors import EtagMismatch, InvalidField, NotFound, ScheduleExists
+from tests.acceptance import everyday
 from tests.support import programs
 from tests.support.mesh import DevMesh
 from tests.support.wait import until
@@ -147,3 +148,14 @@ async def test_a_file_is_applied_again_and_again_and_pruned(
     done = await programs.jobmesh(mesh.gateway, "schedules", "apply", str(file))
     assert "belongs to reports" in done.errors
     await client.schedules.delete("nightly")
+
+
+async def test_what_an_app_declares_is_there_once_a_runner_serves_it(client: Client) -> None:
+    async def registered() -> bool:
+        owned = [s async for s in client.schedules.list(owner=f"app:{everyday.__name__}:app")]
+        return [s.schedule_id for s in owned] == ["everyday.yearly"]
+
+    await until(registered, WAIT)
+    declared = await client.schedules.get("everyday.yearly")
+    assert declared.specs == ["0 0 1 1 *"]
+    assert declared.type == "add"

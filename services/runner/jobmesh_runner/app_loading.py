@@ -10,6 +10,7 @@ from typing import Any
 
 from jobmesh.app import App
 from jobmesh.arguments import BadSignature
+from jobmesh.declared import DeclaredSchedule, InvalidSchedule
 from jobmesh.task import InvalidTask, Task
 
 MOST_TYPES = 1000
@@ -31,7 +32,7 @@ def load_tasks(names: Sequence[str]) -> dict[str, Task[Any, Any]]:
     for name in names:
         try:
             together.include(load_app(name))
-        except InvalidTask as error:
+        except (InvalidTask, InvalidSchedule) as error:
             raise BadApp(f"{name}: {error}") from error
     tasks = dict(together.tasks)
     if not tasks:
@@ -41,6 +42,11 @@ def load_tasks(names: Sequence[str]) -> dict[str, Task[Any, Any]]:
     for task in tasks.values():
         _require_runnable(task)
     return tasks
+
+
+def load_schedules(names: Sequence[str]) -> dict[str, list[DeclaredSchedule]]:
+    """What each app, by its name, declares; empty for an app that declares nothing."""
+    return {name: list(load_app(name).schedules.values()) for name in names}
 
 
 def load_app(name: str) -> App:

@@ -27,6 +27,9 @@ class RunnerConfig:
     dispatchers: tuple[str, ...] = setting(
         ("127.0.0.1:7482",), help="addresses of dispatchers, or one name that resolves to all"
     )
+    address: str = setting(
+        "127.0.0.1:7480", help="of gateways, for the schedules that the app declares, if any"
+    )
     runner_id: str = setting(
         "", help="a stable name, up to 200 characters; host and app by default"
     )

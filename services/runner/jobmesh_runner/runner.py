@@ -20,6 +20,7 @@ from jobmesh.server.readiness import Readiness
 from jobmesh.server.watchdog import Watchdog
 from jobmesh.task import Task
 from jobmesh.v1.runner_service_pb2 import Hello
+from jobmesh_runner.app_loading import load_schedules
 from jobmesh_runner.capacity import CapacityTeller
 from jobmesh_runner.claims import Claims
 from jobmesh_runner.config import RunnerConfig
@@ -33,6 +34,7 @@ from jobmesh_runner.outbox import Outbox
 from jobmesh_runner.port import ExecutorPort, MeshPort
 from jobmesh_runner.prefetch import Prefetch
 from jobmesh_runner.process_run import ProcessRuns
+from jobmesh_runner.registration import Registration
 from jobmesh_runner.session import Session
 from jobmesh_runner.supervision import Supervision
 from jobmesh_runner.telemetry import Telemetry
@@ -175,7 +177,11 @@ class Runner:
         )
         http = HealthHttp(config.host, config.http_port, readiness)
         guard = LoopGuard(executor, self._supervision, capacity, _fail(service))
-        return http, server, session, capacity, guard, drain
+        parts = http, server, session, capacity, guard, drain
+        declared = load_schedules(config.app)
+        if any(declared.values()):
+            return *parts, Registration(config.address, declared)
+        return parts
 
     def _hello(self) -> Hello:
         from jobmesh import __version__

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     help="With this label. Repeatable.",
 )
 @click.option("--runner", "runner_id", default="", metavar="NAME", help="Last run by it.")
+@click.option("--schedule", "schedule_id", default="", metavar="ID", help="Made by it.")
 @click.option("--parent", "parent_job_id", default="", metavar="ID", help="Belonging to this job.")
 @click.option("--error-type", default="", metavar="NAME", help="Last failed with this error.")
 @click.option(

@@ -31,6 +31,7 @@ def job_filter(
     state: Names = (),
     labels: Mapping[str, str] | None = None,
     runner_id: str = "",
+    schedule_id: str = "",
     parent_job_id: str = "",
     error_type: str = "",
     created_from: datetime | None = None,
@@ -53,6 +54,7 @@ def job_filter(
         states=[state_number(name) for name in _names(state)],
         labels=dict(labels or {}),
         runner_id=runner_id,
+        schedule_id=schedule_id,
         parent_job_id=parent_job_id,
         error_type=error_type,
     )
