@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from nats.errors import TimeoutError as NoMessage
 
 from jobmesh.client import JobHandle
 from jobmesh.dev.ports import PortPool
+from jobmesh_dispatcher.vanished import LOST_AFTER_SECONDS
 from tests.acceptance.handlers import note
 from tests.support.fleet import Fleet, new_fleet, plain_nats
 from tests.support.servers import TestPostgres
@@ -80,6 +82,12 @@ async def pulled_and_noted(fleet: Fleet) -> bool:
     return await dispatcher.metric("jobmesh_wakeups_pulled_total") == 1
 
 
+async def all_wait_for_long(fleet: Fleet) -> bool:
+    """Whether every job would be missed by now if its wake-up had vanished."""
+    newest = "SELECT clock_timestamp() - max(woken_at) FROM jobmesh.jobs_live"
+    return bool(await fleet.value(newest) > timedelta(seconds=LOST_AFTER_SECONDS))
+
+
 @pytest.mark.timeout(120)
 async def test_the_message_is_read_back_and_its_jobs_are_charged_and_run(
     fleet: Fleet, tmp_path: Path
@@ -92,6 +100,8 @@ async def test_the_message_is_read_back_and_its_jobs_are_charged_and_run(
         for _ in range(MAX_DELIVER - 1):
             await fleet[DISPATCHER].start(**DIES)
             await fleet[DISPATCHER].dead()
+        # As where a wake-up is given up after a minute only: by then it counts as vanished, too.
+        await until(lambda: all_wait_for_long(fleet), 20, interval=0.2)
         await fleet.restart(DISPATCHER, **LIVES)
         infos = [await job.wait(30) for job in jobs]
     assert [(info.state, info.result) for info in infos] == [

@@ -60,9 +60,11 @@ class Reconciler:
             await hold_epoch(connection, epoch)
         return pb.ReconcileResponse(
             outbox_published=await self._unless_down(self._relay(limit)),
+            # Before what vanished: the jobs of a message that was given up look the same, and are
+            # to be charged before they are woken.
+            dead_lettered=await self._unless_down(self._undelivered.run(epoch)),
             wakeups_published=await self._unless_down(self._wake(epoch, limit)),
             released=await self._release(epoch),
-            dead_lettered=await self._unless_down(self._undelivered.run(epoch)),
             slots_corrected=await self._recount(epoch),
         )
 
