@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PING_SECONDS = 1
+END_SECONDS = 5.0
 RECORDED = pb.REPORT_STATUS_RECORDED
 LOST = pb.REPORT_STATUS_LEASE_LOST
 REFUSED = pb.REPORT_STATUS_REFUSED
@@ -66,6 +67,7 @@ class RunnerService(RunnerServiceServicer):
         self._lease_seconds = lease_seconds
         self._draining = False
         self._ends = TaskOwner()
+        self._ending: set[asyncio.Task[None]] = set()
         # What is answered, or done with, once something was written.
         self._answers: dict[str, Callable[..., Coroutine[None, None, None]]] = {
             "ping": self._pong,
@@ -83,7 +85,12 @@ class RunnerService(RunnerServiceServicer):
         """Nothing to do: the server brings the streams."""
 
     async def stop(self) -> None:
-        """Await the ends of sessions that are under way."""
+        """Let the ends of sessions that are under way come about, or else leave them to the leader.
+
+        A runner that has taken its leave is not to be charged with a crash.
+        """
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=END_SECONDS)
         await self._ends.stop()
 
     async def Work(
@@ -106,7 +113,9 @@ class RunnerService(RunnerServiceServicer):
         finally:
             attachment.close()
             # Not awaited here: a stream that was cancelled has no time for it.
-            self._ends.spawn(f"end-{attachment.runner_id}", self._end(attachment, tasks))
+            end = self._ends.spawn(f"end-{attachment.runner_id}", self._end(attachment, tasks))
+            self._ending.add(end)
+            end.add_done_callback(self._ending.discard)
 
     def _explain_end(self, attachment: Attachment) -> None:
         if attachment.error is not None:

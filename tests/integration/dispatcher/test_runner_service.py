@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
 
 import grpc
 import grpc.aio
@@ -47,7 +48,9 @@ async def served(
             lease_seconds=10,
         )
         entry = (add_RunnerServiceServicer_to_server, service, NAME)
-        server = GrpcServer("127.0.0.1", port, [entry], drain_seconds=0, grace_seconds=1)
+        server = GrpcServer(
+            "127.0.0.1", port, [entry], on_drain=service.drain, drain_seconds=0, grace_seconds=1
+        )
         await steps.start()
         await server.start()
         try:
@@ -136,3 +139,29 @@ async def test_a_repeated_report_is_answered_once_the_database_is_back(
             assert said.report_acks.acks[0].status == pb.REPORT_STATUS_RECORDED
             assert len(one.roster) == 1  # its stream stands
             runner.call.cancel()
+
+
+async def test_a_runner_that_has_taken_its_leave_is_heard_by_a_dispatcher_that_stops(
+    database: str, ports: PortPool
+) -> None:
+    async with d.opened(database) as db:
+        async with served(db, ports.take()) as (one, channel):
+            runner = Runner(channel)
+            await runner.attach()
+            (attachment,) = one.roster
+            held = asyncio.create_task(_hold(db, attachment.session_id))
+            await runner.say(bye=pb.Bye())
+            await until(lambda: attachment.bye, timeout=5)
+        await held
+        (row,) = await db.fetch("SELECT end_reason FROM jobmesh.sessions")
+        assert row["end_reason"] == "bye"
+
+
+async def _hold(db: Database, session_id: UUID) -> None:
+    """Keep the session's row until somebody waits for it, and for as long as a stop takes."""
+    async with db.transaction() as connection:
+        await connection.execute(
+            "SELECT 1 FROM jobmesh.sessions WHERE session_id = $1 FOR UPDATE", session_id
+        )
+        await d.blocked(db)
+        await asyncio.sleep(1)
