@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import random
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime, timedelta
@@ -36,19 +37,22 @@ class Fleet:
             "JOBMESH_DISPATCHERS": f"127.0.0.1:{ports.take()}",
             "JOBMESH_LEADER_LEASE_SECONDS": str(LEASE),
         }
-        self.dispatcher = self._process(
-            "dispatcher", self._shared["JOBMESH_DISPATCHERS"].rpartition(":")[2]
-        )
+        self.dispatcher = self.new_dispatcher()
         self.schedulers: dict[str, ServiceProcess] = {}
 
-    def _process(self, service: str, port: str = "0") -> ServiceProcess:
+    def _process(self, service: str, port: str = "0", **more: str) -> ServiceProcess:
         self._started += 1
-        own = {"JOBMESH_PORT": port, "JOBMESH_HTTP_PORT": str(self._ports.take())}
+        own = {"JOBMESH_PORT": port, "JOBMESH_HTTP_PORT": str(self._ports.take())} | more
         log = self._logs / f"{service}-{self._started}.log"
         return ServiceProcess(service, self._shared | own, log)
 
-    async def start_scheduler(self) -> None:
-        process = self._process("scheduler")
+    def new_dispatcher(self, **more: str) -> ServiceProcess:
+        port = self._shared["JOBMESH_DISPATCHERS"].rpartition(":")[2]
+        return self._process("dispatcher", port, **more)
+
+    async def start_scheduler(self, clock: str = "") -> None:
+        """Start another one; `clock` is how much its clock is off, as `+300s`."""
+        process = self._process("scheduler", **(clock_off_by(clock) if clock else {}))
         await process.start()
         self.schedulers[str(process.pid)] = process
         await process.ready()
@@ -56,6 +60,20 @@ class Fleet:
     async def stop(self) -> None:
         running = [*self.schedulers.values(), self.dispatcher]
         await asyncio.gather(*(process.__aexit__(None, None, None) for process in running))
+
+
+def clock_off_by(much: str) -> dict[str, str]:
+    """What makes a process read another time of day; how time goes by stays as it is."""
+    spec = importlib.util.find_spec("libfaketime")
+    assert spec is not None
+    assert spec.origin is not None
+    library = Path(spec.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
+    return {
+        "LD_PRELOAD": str(library),
+        "FAKETIME": much,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 @pytest.fixture
@@ -156,6 +174,51 @@ async def test_each_time_fires_once_whatever_becomes_of_the_leader(
         await until(lambda: leading(others), LEASE + ROOM, "another leads")
         leader.thaw()
     await require_each_once(connection, start, seconds, fault)
+
+
+@pytest.mark.timeout(180)
+async def test_a_scheduler_whose_clock_is_off_by_minutes_fires_on_time(
+    fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection
+) -> None:
+    rightful = list(fleet.schedulers.values())
+    await fleet.start_scheduler("+300s")
+    await fleet.start_scheduler("-300s")
+    wrong = [p for p in fleet.schedulers.values() if p not in rightful]
+    await asyncio.gather(*(process.terminate() for process in rightful))
+    seconds = 12
+    start = await fire_for(store, seconds)
+    await until(lambda: leading(wrong), ROOM, "one whose clock is off leads")
+    await asyncio.sleep(8)
+    first = await until(lambda: leading(wrong), ROOM, "one leads")
+    assert first is not None
+    await first.kill()  # the other one is off in the other direction
+    await require_each_once(connection, start, seconds, "clocks")
+    early = await connection.fetchval(
+        """SELECT count(*) FROM jobmesh.firings WHERE record_time < fire_time
+           OR record_time > fire_time + interval '30 s'"""
+    )
+    assert early == 0
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "point", ["fire.locked", "fire.recorded", "fire.stored", "fire.after_commit"]
+)
+async def test_a_dispatcher_that_dies_in_the_middle_of_a_firing_loses_and_doubles_nothing(
+    fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, point: str
+) -> None:
+    await fleet.dispatcher.terminate()
+    fleet.dispatcher = fleet.new_dispatcher(JOBMESH_FAILPOINTS=f"{point}=kill")
+    await fleet.dispatcher.start()
+    await fleet.dispatcher.ready()
+    seconds = 3
+    start = await fire_for(store, seconds)
+    dying = fleet.dispatcher.child
+    assert dying is not None
+    await asyncio.wait_for(dying.wait(), ROOM * 2)
+    fleet.dispatcher = fleet.new_dispatcher()
+    await fleet.dispatcher.start()
+    await require_each_once(connection, start, seconds, point)
 
 
 @pytest.mark.timeout(120)
