@@ -1,8 +1,9 @@
 """Taking submissions in: calls of gateways that wait together are stored together.
 
-Calls that stand by themselves share transactions; a call that is all or nothing has one of its own.
-If the server refuses the data of a batch, it is halved until the row at fault stands alone: one bad
-row costs its own call, and no other.
+They share a transaction, those that are all or nothing, too: should one of these have to be
+refused, all is undone, and the others are stored without it. If the server refuses the data of a
+batch, it is halved until the row at fault stands alone: one bad row costs its own call, and no
+other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from jobmesh_dispatcher.store.submit import (
     Outcome,
     Refused,
     Stored,
+    deal,
     is_one_statement,
+    is_refused,
     store_calls,
 )
 from jobmesh_dispatcher.submission import Submission, read_submission
@@ -98,12 +101,7 @@ class Intake:
 
     async def _flush(self, calls: list[Call]) -> Sequence[list[Outcome] | BaseException]:
         with STORE.time():
-            shared = [call for call in calls if not call.atomic]
-            results = dict(zip(map(id, shared), await self._store_shared(shared), strict=True))
-            for call in calls:
-                if call.atomic:
-                    results[id(call)] = (await self._store_shared([call]))[0]
-        return [results[id(call)] for call in calls]
+            return await self._store_shared(calls)
 
     async def _store_shared(self, calls: Sequence[Call]) -> list[list[Outcome] | BaseException]:
         """Store calls in one transaction; in two halves if their data was refused."""
@@ -112,14 +110,31 @@ class Intake:
         try:
             outcomes, messages = await self._store_once(calls)
         except Refused as refused:
-            # All or nothing: what is wrong with one is the answer to the call.
-            return [next(o for o in refused.outcomes if isinstance(o, JobmeshError))]
+            dealt = deal(calls, refused.outcomes)
+            if len(calls) > 1:
+                return await self._store_apart(calls, dealt)
+            return [next(o for o in dealt[0] if isinstance(o, JobmeshError))]
         except asyncpg.DataError as error:
             return await self._halve(calls, error)
         await failpoints.reach("submit.after_commit")
         self._after_commit.changed([], messages)
         STORED.inc(sum(isinstance(o, Stored) and o.row is not None for o in outcomes))
-        return _deal(calls, outcomes)
+        return [*deal(calls, outcomes)]
+
+    async def _store_apart(
+        self, calls: Sequence[Call], outcomes: Sequence[list[Outcome]]
+    ) -> list[list[Outcome] | BaseException]:
+        """Store together what is not refused, and each of the others by itself.
+
+        It may have been refused for a request id of another one that was refused, too.
+        """
+        refused = [is_refused(call, part) for call, part in zip(calls, outcomes, strict=True)]
+        good = [call for call, no in zip(calls, refused, strict=True) if not no]
+        kept = iter(await self._store_shared(good))
+        return [
+            (await self._store_shared([call]))[0] if no else next(kept)
+            for call, no in zip(calls, refused, strict=True)
+        ]
 
     async def _store_once(self, calls: Sequence[Call]) -> tuple[list[Outcome], list[OutboxMessage]]:
         if is_one_statement(calls):
@@ -176,17 +191,6 @@ class Intake:
                 found = await read_jobs(connection, namespace, job_ids, JOB_VIEW_BASIC)
             jobs.update((job.job_id, job) for job in found)
         return jobs
-
-
-def _deal(
-    calls: Sequence[Call], outcomes: Sequence[Outcome]
-) -> list[list[Outcome] | BaseException]:
-    dealt: list[list[Outcome] | BaseException] = []
-    start = 0
-    for call in calls:
-        dealt.append(list(outcomes[start : start + len(call.submissions)]))
-        start += len(call.submissions)
-    return dealt
 
 
 def _spread(call: Call, result: list[Outcome] | BaseException) -> list[Outcome]:

@@ -13,6 +13,7 @@ each of those that is ready has a wake-up in the outbox. What happens on a failu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -57,7 +58,7 @@ Outcome = Stored | JobmeshError
 
 
 class Refused(Exception):
-    """An atomic call has a submission that must be refused."""
+    """A call that is all or nothing has a submission that must be refused: nothing is stored."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         self.outcomes = outcomes
@@ -79,11 +80,25 @@ async def store_calls(
     if late := [s for s in submissions if s.job_id not in outcomes]:
         outcomes.update(await _settled_before(connection, late))
     results = [outcomes[submission.job_id] for submission in submissions]
-    if any(call.atomic for call in calls) and any(isinstance(r, JobmeshError) for r in results):
+    if any(is_refused(call, part) for call, part in zip(calls, deal(calls, results), strict=True)):
         raise Refused(results)
     if timed := [s for s in submissions if s.job_id in rows and s.is_timed]:
         messages += await write_wakeups(connection, _ready(timed, rows))
     return results, messages
+
+
+def deal(calls: Sequence[Call], outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
+    """To each call its outcomes."""
+    ends = itertools.accumulate(len(call.submissions) for call in calls)
+    return [
+        list(outcomes[end - len(call.submissions) : end])
+        for call, end in zip(calls, ends, strict=True)
+    ]
+
+
+def is_refused(call: Call, outcomes: Sequence[Outcome]) -> bool:
+    """Whether nothing of the call may be stored."""
+    return call.atomic and any(isinstance(outcome, JobmeshError) for outcome in outcomes)
 
 
 def is_one_statement(calls: Sequence[Call]) -> bool:
