@@ -120,7 +120,7 @@ async def all_have_checkpoints(jobs: list[JobHandle]) -> bool:
 async def test_watchers_of_a_gateway_that_stops_are_sent_elsewhere(
     client: Client, mesh: DevMesh
 ) -> None:
-    job = await client.submit(everyday.not_now, times=40, seconds=0.02)
+    job = await client.submit(everyday.not_now, times=25, seconds=0.02)
     first, second = mesh.content()["gateway"]
     watchers = [Watcher(job.id) for _ in range(5)]
     async with open_channel(first, health_check=False) as one, open_channel(second) as other:
