@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import itertools
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,6 +19,12 @@ from tests.support import leaks
 from tests.support.servers import TestPostgres, new_nats
 
 _numbers = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """Let children be interrupted: a shell makes its background ignore SIGINT, children included."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,9 @@ what is submitted in a second.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ class QueueCache:
         self._database = database
         self._nudges = nudges
         self._queues: dict[Name, KnownQueue] = {}
+        self._making = asyncio.Lock()
         self._refresher = Periodic("queues", REFRESH_SECONDS, self.refresh, max_backoff=2.0)
         self.on_channels: Callable[[list[tuple[str, int]]], None] = lambda channels: None
         nudges.on_queue = self._refresher.wake
@@ -94,8 +96,16 @@ class QueueCache:
         self._refresher.wake()
         self._nudges.queue(namespace, name)
 
-    async def use(self, submissions: Iterable[Submission]) -> None:
+    async def use(self, submissions: Sequence[Submission]) -> None:
         """Make queues, and note priorities, that these submissions are the first to use."""
+        if not self._missing(submissions):
+            return
+        # One at a time: of a crowd that comes to a new queue together, one makes it.
+        async with self._making:
+            if missing := self._missing(submissions):
+                await self._make(missing)
+
+    def _missing(self, submissions: Sequence[Submission]) -> dict[Name, int]:
         missing: dict[Name, int] = defaultdict(int)
         for submission in submissions:
             name = (submission.namespace, submission.spec.queue)
@@ -103,8 +113,7 @@ class QueueCache:
             queue = self._queues.get(name)
             if queue is None or not queue.priorities & bit:
                 missing[name] |= bit
-        if missing:
-            await self._make(missing)
+        return missing
 
     async def _make(self, missing: dict[Name, int]) -> None:
         names = sorted(missing)

@@ -79,7 +79,7 @@ async def test_calls_that_are_all_or_nothing_share_a_transaction(
 
 
 async def transaction_id(db: Database) -> int:
-    """How many transactions have written so far."""
+    """How many transactions have written so far, the making of queues included."""
     (row,) = await db.fetch("SELECT pg_current_xact_id()::text::bigint AS id")
     return int(row["id"])
 

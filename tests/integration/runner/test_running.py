@@ -249,7 +249,7 @@ async def test_progress_is_thinned_out_and_the_last_one_arrives(link: Link) -> N
     calls = result_of(report)
     said = [p.progress.message for p in link.progress]
     assert calls > 100
-    assert said[0] == "call 1"
+    assert int(said[0].removeprefix("call ")) < 10  # at once, or nearly on a busy machine
     assert 5 <= len(said) <= 12
     last = report.progress
     assert (last.fraction, last.message, last.current, last.total) == (1.0, "last", calls, calls)
