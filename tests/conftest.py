@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_configure() -> None:
-    """Let children be interrupted: a shell makes its background ignore SIGINT, children included."""
+    """Let children be interrupted: what a shell runs in the background ignores SIGINT."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
