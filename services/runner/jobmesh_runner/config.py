@@ -37,7 +37,7 @@ class RunnerConfig:
     queues: tuple[str, ...] = setting((), help="the queues that it serves; all of them if empty")
     slots: int = setting(16, minimum=1, maximum=MOST_SLOTS, help="handlers that run at once")
     prefetch: int = setting(
-        500,
+        1000,
         minimum=0,
         maximum=MOST_SLOTS,
         help="jobs taken ahead at most; as many as it runs in a quarter of a second",
