@@ -56,7 +56,7 @@ class Firings:
             for order in orders
             if order.uid in templates
         }
-        await self._queues.use(p.submission for p in prepared.values() if not p.order.missed)
+        await self._queues.use([p.submission for p in prepared.values() if not p.order.missed])
         answers = await self._carry_out(request.epoch, list(prepared.values()))
         found = dict(zip(prepared, answers, strict=True))
         return [FiringAnswer(firing=found.get(id(order))) for order in orders]
