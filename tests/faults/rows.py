@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,6 +71,11 @@ class Bench:
 
         await until(run, RUNNING_SECONDS, self.trouble, LOOK_SECONDS)
 
+    def begun(self, jobs: Sequence[JobHandle]) -> list[JobHandle]:
+        """Those whose handler has begun; the others wait, some of them in a runner."""
+        runs = self.runs(jobs)
+        return [job for job in jobs if runs[job.id]]
+
     async def ended(self, jobs: Sequence[JobHandle], timeout: float) -> float:
         """Wait until all have ended; the seconds it took."""
         began = time.monotonic()
@@ -88,20 +93,29 @@ class Bench:
         ids = {job.id for job in jobs}
         return [job for job in await self._all() if job.id in ids]
 
-    async def require_untouched(self, jobs: Sequence[JobHandle]) -> None:
-        """Nothing that had begun was queued again, and no handler ran twice.
+    async def revisions(self, jobs: Sequence[JobHandle]) -> dict[str, int]:
+        """The revision of each job as it stands: what came before a fault is not its doing.
 
-        A runner may give back what waits in it for a slot: its handler has not begun.
+        A runner may have given back what waited in it too long for a slot.
         """
+        return {job.id: job.revision for job in await self.stored(jobs)}
+
+    async def require_untouched(
+        self, jobs: Sequence[JobHandle], since: Mapping[str, int] | None = None
+    ) -> None:
+        """Nothing of these was queued again, and no handler ran twice.
+
+        :param since: revisions of jobs that ran; of others all changes count.
+        """
+        usual = [("QUEUED", "UNSPECIFIED"), ("RUNNING", "UNSPECIFIED"), ("SUCCEEDED", "COMPLETED")]
         for job in await self.stored(jobs):
-            if any(a.outcome == "INTERRUPTED" and a.start is None for a in job.attempts):
-                continue
-            told = [(change.state, change.reason) for change in job.changes]
-            assert told == [
-                ("QUEUED", "UNSPECIFIED"),
-                ("RUNNING", "UNSPECIFIED"),
-                ("SUCCEEDED", "COMPLETED"),
-            ], job
+            begin = 0 if since is None else since[job.id]
+            told = [(c.state, c.reason) for c in job.changes if c.revision > begin]
+            assert told == (usual if since is None else usual[-1:]), job
+        self.require_once(jobs)
+
+    def require_once(self, jobs: Sequence[JobHandle]) -> None:
+        """The handler of each ran once, to its end."""
         runs = self.runs(jobs).values()
         assert [len(each) for each in runs] == [1] * len(jobs)
         assert {run.outcome for each in runs for run in each} == {"returned"}

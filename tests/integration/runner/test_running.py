@@ -249,7 +249,9 @@ async def test_progress_is_thinned_out_and_the_last_one_arrives(link: Link) -> N
     calls = result_of(report)
     said = [p.progress.message for p in link.progress]
     assert calls > 100
-    assert int(said[0].removeprefix("call ")) < 10  # at once, or nearly on a busy machine
+    numbers = [int(message.removeprefix("call ")) for message in said]
+    assert numbers[0] <= 10  # at once: the latest that was there on the mesh thread's first turn
+    assert numbers == sorted(set(numbers))
     assert 5 <= len(said) <= 12
     last = report.progress
     assert (last.fraction, last.message, last.current, last.total) == (1.0, "last", calls, calls)
