@@ -17,6 +17,7 @@ from uuid import UUID
 import grpc
 import pytest
 import pytest_asyncio
+from nats.js.errors import NotFoundError
 
 import jobmesh
 from jobmesh.channels import open_channel
@@ -140,12 +141,22 @@ class Faults:
         await self._fleet.nats.start()
 
     async def _backlog(self) -> None:
-        """More than runners take at once: wake-ups lie in the stream."""
-        jobs = await self._mesh.submit_many([(note, {"millis": 50})] * BACKLOG)
+        """More than runners take at once: wake-ups lie in the stream.
+
+        Jobs are acknowledged before they are published, which may wait for a stream made again.
+        """
+        jobs = await self._mesh.submit_many([(note, {"millis": 150})] * BACKLOG)
         self._load.acknowledged += [job.id for job in jobs]
         async with plain_nats(self._fleet.nats.url) as nats:
-            info = await nats.jetstream().stream_info("JOBMESH_JOBS")
-            assert info.state.messages > 0, "they were gone before anybody looked"
+
+            async def some_lie_there() -> bool:
+                try:
+                    info = await nats.jetstream().stream_info("JOBMESH_JOBS")
+                except NotFoundError:  # not made again yet
+                    return False
+                return info.state.messages > 0
+
+            await until(some_lie_there, describe="wake-ups of a backlog lie in the stream")
 
     async def _end_nats(self) -> None:
         child = self._fleet.nats.child

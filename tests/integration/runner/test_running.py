@@ -339,7 +339,7 @@ async def test_a_blocked_loop_takes_no_jobs_and_gives_back_what_waits(link: Link
     await until(lambda: blocks.job_id in link.started)
     link.assign(waits := job("add", a=1))
     assert (await link.report_of(waits)).WhichOneof("outcome") == "interrupted"
-    assert link.all("capacity")[-1].draining
+    await until(lambda: [capacity.draining for capacity in link.all("capacity")[-1:]] == [True])
     assert result_of(await link.report_of(blocks)) == "blocked"
     await until(lambda: not link.all("capacity")[-1].draining)
     await _lives(link)
