@@ -56,8 +56,10 @@ async def test_a_traceback_of_5_mb_with_odd_characters(client: Client) -> None:
 async def test_a_handler_that_swallows_its_cancellation_and_returns(client: Client) -> None:
     job = await client.submit(everyday.finish_anyway)
     await until(lambda: has_progress(client, job.id), WAIT)
-    assert (await job.cancel()).state == "CANCELLING"
+    await job.cancel()
     assert await job.result(WAIT) == "finished all the same"
+    states = [change.state for change in (await job.get()).history]
+    assert states == ["QUEUED", "RUNNING", "CANCELLING", "SUCCEEDED"]
 
 
 async def test_a_handler_that_will_not_stop_is_left_behind(client: Client) -> None:

@@ -71,6 +71,13 @@ class Bench:
 
         await until(run, RUNNING_SECONDS, self.trouble, LOOK_SECONDS)
 
+    def thaw(self) -> None:
+        """Let whatever is frozen go on."""
+        self.stage.postgres.thaw()
+        for member in self.stage.fleet.members.values():
+            if member.running:
+                member.thaw()
+
     def begun(self, jobs: Sequence[JobHandle]) -> list[JobHandle]:
         """Those whose handler has begun; the others wait, some of them in a runner."""
         runs = self.runs(jobs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 from uuid import UUID
 
@@ -106,6 +107,29 @@ def least_loaded(job: Candidate, seats: Sequence[Seat]) -> Seat | None:
         if _has_room(seat, job) and seat.fits(job) and (best is None or _load(seat) < _load(best)):
             best = seat
     return best
+
+
+def deal(jobs: int, seats: Sequence[Seat]) -> list[Seat]:
+    """A runner for each of so many jobs of which nothing is known yet: the least loaded, in turn.
+
+    None at all if it could matter which job goes to which: the runners differ, or have not room for
+    all of them.
+    """
+    usable = [seat for seat in seats if seat.free > 0 and not seat.set_aside]
+    kinds = {(seat.namespace, seat.types, seat.queues) for seat in usable}
+    if len(kinds) != 1 or sum(seat.free for seat in usable) < jobs:
+        return []
+    turns = [(_load(seat), number, 0) for number, seat in enumerate(usable)]
+    heapify(turns)
+    dealt: list[Seat] = []
+    while len(dealt) < jobs:
+        _, number, given = heappop(turns)
+        seat = usable[number]
+        dealt.append(seat)
+        given += 1
+        if given < seat.free:
+            heappush(turns, ((seat.running + given) / seat.slots, number, given))
+    return dealt
 
 
 def _has_room(seat: Seat, job: Candidate) -> bool:

@@ -9,7 +9,6 @@ nothing.
 * The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
   that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
   delivers them again.
-* A claim is answered late: it is given up before the jobs can be taken for unknown to their runner.
 * A claim fails for a reason of its own: its wake-ups are tried one by one, and the one at fault is
   left to the broker, whose limit of deliveries ends it.
 * All runners are full: a wake-up at hand waits briefly for room, then its jobs are parked, where
@@ -21,39 +20,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jobmesh.errors import BackendUnavailable
-from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import TaskOwner
 from jobmesh_dispatcher import failpoints
-from jobmesh_dispatcher.assignments import assignment_of
-from jobmesh_dispatcher.attachment import Attachment
-from jobmesh_dispatcher.claiming import Candidate, Seat, idle_seat, set_aside
+from jobmesh_dispatcher.claims import Claims
 from jobmesh_dispatcher.pulls import Pulled, Pulls
-from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held, claim_lonely
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
-    from jobmesh_dispatcher.database import Connection, Database
+    from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.roster import Roster
 
 log = logging.getLogger(__name__)
 
 JOBS_A_ROUND = 512
-LONELY_A_ROUND = 32
 TICK_SECONDS = 1.0
 WAIT_FOR_ROOM_SECONDS = 0.1
 RETRY_SECONDS = 0.5
-# Shorter than the 5 s after which a job that its runner does not have is taken back: what comes
-# later is not handed out any more.
-CLAIM_SECONDS = 4.0
-CLAIMED = counter("jobmesh_jobs_claimed_total", "Jobs claimed by this dispatcher for its runners.")
-PARKED = counter("jobmesh_jobs_parked_total", "Jobs parked for want of a runner with room.")
-ROUND = histogram("jobmesh_claim_seconds", "How long a claim took, commit included.")
 
 
 class DispatchLoop:
@@ -70,12 +56,11 @@ class DispatchLoop:
     ) -> None:
         self._database = database
         self._roster = roster
-        self._after_commit = after_commit
+        self._claims = Claims(database, roster, after_commit)
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
         self._at_hand: list[Pulled] = []
         self._looked_at = 0.0  # when jobs were last looked for that nobody told of; monotonic
-        self._lonely_hint = True  # jobs may be parked that are to have a runner for themselves
         self._unhealthy = False  # the database did not take the last claim: pull no more
         self._wake = asyncio.Event()
         self._wake_pulls = asyncio.Event()
@@ -145,11 +130,11 @@ class DispatchLoop:
 
     async def _round(self) -> None:
         self._look_for_parked()
-        if self._lonely_hint:
-            await self._place_lonely()
+        if self._claims.lonely_hint:
+            await self._claims.lonely()
         for attachment in self._roster:
             if attachment.held_hint and attachment.free:
-                await self._claim_held(attachment)
+                await self._claims.held(attachment)
         while batch := self._next_batch():
             await self._claim(batch)
 
@@ -158,7 +143,7 @@ class DispatchLoop:
         now = time.monotonic()
         if now - self._looked_at >= TICK_SECONDS:
             self._looked_at = now
-            self._lonely_hint = True
+            self._claims.lonely_hint = True
             for attachment in self._roster:
                 attachment.held_hint = True
 
@@ -211,78 +196,15 @@ class DispatchLoop:
     async def _claim_together(self, batch: Sequence[Pulled]) -> None:
         job_ids = list(dict.fromkeys(job_id for message in batch for job_id in message.job_ids))
         tokens = sorted({message.token for message in batch})
-        seats = self._roster.seats()
-        await failpoints.reach("claim.before")
-        claimed = await self._decide(lambda c: claim(c, job_ids, tokens, seats))
-        await failpoints.reach("claim.before_send")
+        await self._claims.named(job_ids, tokens)
         done = {message.reply for message in batch}
         self._at_hand = [message for message in self._at_hand if message.reply not in done]
-        self._hand_out(claimed, seats)
         self._wake_pulls.set()
         self._acks.spawn("ack", self._ack(batch))
-
-    async def _decide(self, act: Callable[[Connection], Awaitable[Claimed]]) -> Claimed:
-        """Carry out a claim. Raises `BackendUnavailable`, also if it takes too long."""
-        try:
-            with ROUND.time():
-                async with asyncio.timeout(CLAIM_SECONDS):
-                    return await self._database.run(act)
-        except TimeoutError:
-            raise BackendUnavailable("postgresql") from None
 
     async def _ack(self, batch: Sequence[Pulled]) -> None:
         await failpoints.reach("claim.before_ack")
         await self.pulls.ack(batch)
-
-    async def _place_lonely(self) -> None:
-        """Give suspects that are to be alone to idle runners, and set others aside for the rest.
-
-        Jobs that no runner here fits are another dispatcher's.
-        """
-        rows = await self._database.fetch(load("lonely_jobs"), LONELY_A_ROUND)
-        self._lonely_hint = False
-        waiting: list[Candidate] = []
-        for job in [Candidate(**row, alone=True) for row in rows]:
-            seat = idle_seat(job, self._roster.seats())
-            if seat is None:
-                waiting.append(job)
-            else:
-                claimed = await self._decide(partial(claim_lonely, job=job, seat=seat))
-                self._hand_out(claimed, [seat])
-        here = [attachment.seat() for attachment in self._roster if not attachment.draining]
-        chosen = set_aside(waiting, here)
-        for attachment in self._roster:
-            attachment.set_aside = attachment.session_id in chosen
-            # Looked at again when its last job is reported, which wakes the loop.
-            self._lonely_hint |= attachment.set_aside
-
-    async def _claim_held(self, attachment: Attachment) -> None:
-        seat = attachment.seat()
-        room = seat.free
-        claimed = await self._decide(lambda c: claim_held(c, seat))
-        attachment.held_hint = claimed.looked_at >= room
-        self._hand_out(claimed, [seat])
-
-    def _hand_out(self, claimed: Claimed, seats: Sequence[Seat]) -> None:
-        """Send claimed jobs to their runners.
-
-        One that left or attached again meanwhile is not sent them: they are found out by the end of
-        its session, or have been when it attached.
-        """
-        attachments = {seat.attachment for seat in seats}
-        by_session: dict[object, list[object]] = {}
-        for row in claimed.rows:
-            by_session.setdefault(row["session_id"], []).append(assignment_of(row))
-        for attachment in self._roster:
-            jobs = by_session.get(attachment.session_id)
-            if jobs and attachment.id in attachments:
-                attachment.assign(jobs)  # type: ignore[arg-type]
-        CLAIMED.inc(len(claimed.rows))
-        PARKED.inc(claimed.unserved)
-        self._lonely_hint |= claimed.lonely
-        if claimed.held_types:
-            self._roster.hint_held(claimed.held_types)
-        self._after_commit.claimed(claimed)
 
     def _let_go(self) -> None:
         """Forget what the broker will have delivered again by now."""

@@ -133,6 +133,19 @@ async def test_a_job_is_found_by_its_id(large: Connection, name: str) -> None:
     assert await rows_read(large, name, *columns) <= 3 * FEW
 
 
+async def test_a_claim_in_one_statement_reads_the_jobs_that_it_names(large: Connection) -> None:
+    jobs = await some(large, "QUEUED")
+    await large.execute(
+        """INSERT INTO jobmesh.sessions (session_id, attachment, runner_id, namespace,
+               dispatcher_id, slots, types, queues, version)
+           VALUES ($1, $1, 'runner', 'default', $1, 1, '{}', '{}', '0')""",
+        SESSION,
+    )
+    columns = _columns(jobs, SESSION, "runner")
+    others = ([SESSION], [SESSION], ["busy"], "default", ["even", "odd"], None)
+    assert FEW < await rows_read(large, "claim_at_once", *columns, *others) <= 2 * FEW
+
+
 async def test_a_release_reads_no_more_than_it_releases(large: Connection) -> None:
     read = await rows_read(large, "release_held", "default", "limited", "MAX_RUNNING", FEW)
     assert read <= 3 * FEW

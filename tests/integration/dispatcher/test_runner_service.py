@@ -149,7 +149,9 @@ async def test_a_runner_that_has_taken_its_leave_is_heard_by_a_dispatcher_that_s
             runner = Runner(channel)
             await runner.attach()
             (attachment,) = one.roster
-            held = asyncio.create_task(_hold(db, attachment.session_id))
+            locked = asyncio.Event()
+            held = asyncio.create_task(_hold(db, attachment.session_id, locked))
+            await asyncio.wait_for(locked.wait(), 5)
             await runner.say(bye=pb.Bye())
             await until(lambda: attachment.bye, timeout=5)
         await held
@@ -157,11 +159,12 @@ async def test_a_runner_that_has_taken_its_leave_is_heard_by_a_dispatcher_that_s
         assert row["end_reason"] == "bye"
 
 
-async def _hold(db: Database, session_id: UUID) -> None:
+async def _hold(db: Database, session_id: UUID, locked: asyncio.Event) -> None:
     """Keep the session's row until somebody waits for it, and for as long as a stop takes."""
     async with db.transaction() as connection:
         await connection.execute(
             "SELECT 1 FROM jobmesh.sessions WHERE session_id = $1 FOR UPDATE", session_id
         )
+        locked.set()
         await d.blocked(db)
         await asyncio.sleep(1)

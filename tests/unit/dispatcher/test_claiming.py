@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobmesh.ids import new_id
-from jobmesh_dispatcher.claiming import Candidate, QueueLimit, Seat, decide
+from jobmesh_dispatcher.claiming import Candidate, QueueLimit, Seat, deal, decide
 
 QUEUES = ["a", "b"]
 TYPES = ["x", "y", "z"]
@@ -102,3 +102,32 @@ def test_the_least_loaded_runner_is_given_the_job() -> None:
 def test_a_runner_of_another_namespace_is_no_runner() -> None:
     decision = decide([candidate(namespace="other")], {}, [seat({"x"}, free=3)])
     assert [reason for _, reason in decision.parks] == ["NO_RUNNER"]
+
+
+alike_strategy = st.lists(
+    st.builds(seat, st.just({"x"}), st.integers(0, 8), running=st.integers(0, 4)), max_size=4
+)
+
+
+@given(alike_strategy, st.integers(1, 20))
+def test_what_is_dealt_unseen_is_what_would_be_decided(seats: list[Seat], jobs: int) -> None:
+    dealt = deal(jobs, seats)
+    assert bool(dealt) == (sum(s.free for s in seats) >= jobs)
+    decision = decide([candidate() for _ in range(jobs)], {}, seats)
+    if dealt:
+        assert [s.session_id for s in dealt] == [s.session_id for _, s, _ in decision.claims]
+
+
+@given(seats_strategy, st.integers(1, 10))
+def test_nothing_is_dealt_unseen_to_runners_that_differ(seats: list[Seat], jobs: int) -> None:
+    before = [(s.free, s.running) for s in seats]
+    kinds = {(s.types, s.queues) for s in seats if s.free}
+    assert len(kinds) == 1 or deal(jobs, seats) == []
+    assert [(s.free, s.running) for s in seats] == before
+
+
+def test_a_runner_that_is_set_aside_is_dealt_nothing() -> None:
+    aside, other = seat({"x"}, 4), seat({"x"}, 1)
+    aside.set_aside = True
+    assert deal(1, [aside, other]) == [other]
+    assert deal(2, [aside, other]) == []
