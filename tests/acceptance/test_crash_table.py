@@ -73,6 +73,11 @@ async def heal(fleet: Fleet) -> None:
     await fleet.restart(DISPATCHER, JOBMESH_FAILPOINTS="")
 
 
+async def has_a_runner(fleet: Fleet) -> bool:
+    """Whether one is attached, so that there is room."""
+    return await fleet[DISPATCHER].metric("jobmesh_runners_attached") == 1
+
+
 async def the_job(fleet: Fleet, label: str) -> Record:
     """The one job with that label."""
     rows = await fleet.fetch(JOBS_BY_LABEL, label)
@@ -137,9 +142,26 @@ async def test_between_commit_and_publish_the_outbox_has_it_and_the_leader_publi
     await until(lambda: no_outbox(fleet), 10)
 
 
+async def test_between_a_submission_and_the_claim_straight_after_it_the_outbox_knows(
+    fleet: Fleet,
+) -> None:
+    label = new_id()
+    await arm(fleet, "claim.straight=kill")
+    await until(lambda: has_a_runner(fleet), 20, fleet.trouble, interval=0.05)
+    async with fleet.client() as mesh:
+        submitting = asyncio.create_task(mesh.with_options(labels={"test": label}).submit(note))
+        await fleet[DISPATCHER].dead()
+        row = await the_job(fleet, label)
+        assert (row["state"], row["attempt"]) == ("QUEUED", 0)
+        await heal(fleet)
+        await asyncio.wait_for(submitting, 20)
+    row = await ended(fleet, label)
+    assert (outcomes(row), row["attempt"], row["crashes"]) == (["SUCCEEDED"], 1, 0)
+
+
 async def test_between_pull_and_claim_the_message_comes_again(fleet: Fleet) -> None:
     label = new_id()
-    await arm(fleet, "claim.before=kill")
+    await arm(fleet, "claim.straight=error,claim.before=kill")
     async with fleet.client() as mesh:
         await mesh.with_options(labels={"test": label}).submit(note)
     await fleet[DISPATCHER].dead()

@@ -26,7 +26,9 @@ from tests.support.wait import until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DISPATCHER = "dispatcher-1"
-DIES = {"JOBMESH_FAILPOINTS": "claim.before=kill"}
+# Jobs wait for their wake-ups, and are not claimed right after their submission.
+BY_WAKEUP = "claim.straight=error"
+DIES = {"JOBMESH_FAILPOINTS": f"{BY_WAKEUP},claim.before=kill"}
 LIVES = {"JOBMESH_FAILPOINTS": ""}
 MAX_DELIVER = 2
 MAX_CRASHES = 3
@@ -92,7 +94,9 @@ async def all_wait_for_long(fleet: Fleet) -> bool:
 async def test_the_message_is_read_back_and_its_jobs_are_charged_and_run(
     fleet: Fleet, tmp_path: Path
 ) -> None:
-    await fleet.restart(DISPATCHER, JOBMESH_FAILPOINTS=f"claim.before=wait:{tmp_path / 'never'}")
+    await fleet.restart(
+        DISPATCHER, JOBMESH_FAILPOINTS=f"{BY_WAKEUP},claim.before=wait:{tmp_path / 'never'}"
+    )
     async with fleet.client() as mesh:
         jobs = await mesh.submit_many([(note, {"number": number}) for number in range(3)])
         await until(lambda: pulled_and_noted(fleet), 20)
@@ -117,7 +121,7 @@ async def test_the_message_is_read_back_and_its_jobs_are_charged_and_run(
 @pytest.mark.timeout(120)
 async def test_a_job_that_kills_its_claimers_for_ever_is_dead(fleet: Fleet, tmp_path: Path) -> None:
     pulls = {
-        "JOBMESH_FAILPOINTS": f"claim.before=wait:{tmp_path / 'never'}",
+        "JOBMESH_FAILPOINTS": f"{BY_WAKEUP},claim.before=wait:{tmp_path / 'never'}",
         "JOBMESH_MAX_DELIVER": "1",
     }
     await fleet.restart(DISPATCHER, **pulls)

@@ -5,7 +5,7 @@ Publish what the outbox owes, tell watchers, nudge other dispatchers. None of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jobmesh_dispatcher.store.claim import Claimed
@@ -20,12 +20,22 @@ if TYPE_CHECKING:
 
 
 class AfterCommit:
-    """The followers of a commit."""
+    """The followers of a commit.
+
+    `straight` is given the wake-ups of jobs that were just stored, before they are published.
+    """
 
     def __init__(self, publisher: Publisher, events: Events, nudges: Nudges) -> None:
         self._publisher = publisher
         self.events = events
         self.nudges = nudges
+        self.straight: Callable[[Sequence[OutboxMessage]], None] = lambda messages: None
+
+    def submitted(self, messages: Sequence[OutboxMessage]) -> None:
+        """Jobs were stored: those that runners here have room for need not wait for the broker."""
+        if messages:
+            self.straight(messages)
+            self._publisher.offer(messages)
 
     def changed(self, rows: Sequence[Record], messages: Sequence[OutboxMessage]) -> None:
         """Jobs have changed their state."""

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from jobmesh.errors import BackendUnavailable
@@ -37,6 +37,13 @@ PARKED = counter("jobmesh_jobs_parked_total", "Jobs parked for want of a runner 
 CLAIM = histogram("jobmesh_claim_seconds", "How long a claim took, commit included.")
 
 
+class WakeUp(NamedTuple):
+    """Jobs of one queue that became ready; `token` is the queue's."""
+
+    token: str
+    job_ids: list[UUID]
+
+
 class Claims:
     """Claims jobs for the runners of a roster. Each method raises `BackendUnavailable`."""
 
@@ -56,6 +63,17 @@ class Claims:
         claimed = await self._transaction(lambda c: claim(c, left, tokens, seats))
         await failpoints.reach("claim.before_send")
         self._hand_out(claimed, seats)
+
+    async def straight(self, wakeups: Mapping[int, WakeUp]) -> list[int]:
+        """What was just stored, as far as nothing stands in the way of it.
+
+        The keys of those wake-ups of which all jobs were claimed.
+        """
+        await failpoints.reach("claim.straight")
+        job_ids = [job_id for wakeup in wakeups.values() for job_id in wakeup.job_ids]
+        tokens = sorted({wakeup.token for wakeup in wakeups.values()})
+        left = set(await self._at_once(job_ids, tokens))
+        return [key for key, wakeup in wakeups.items() if left.isdisjoint(wakeup.job_ids)]
 
     async def _at_once(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
         """Claim those that nothing stands in the way of; the others."""

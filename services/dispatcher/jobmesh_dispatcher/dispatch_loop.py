@@ -6,6 +6,9 @@ is room for. Rounds follow each other as long as there is something to do, and e
 arrived during the last one: busy, a transaction claims hundreds of jobs; idle, a job waits for
 nothing.
 
+Jobs that were just stored here, while runners have room, are claimed without waiting for their
+wake-up, which is published and acknowledged like any other.
+
 * The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
   that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
   delivers them again.
@@ -26,13 +29,15 @@ from typing import TYPE_CHECKING
 from jobmesh.errors import BackendUnavailable
 from jobmesh.server.tasks import TaskOwner
 from jobmesh_dispatcher import failpoints
-from jobmesh_dispatcher.claims import Claims
-from jobmesh_dispatcher.pulls import Pulled, Pulls
+from jobmesh_dispatcher.ahead import Ahead
+from jobmesh_dispatcher.claims import Claims, WakeUp
+from jobmesh_dispatcher.pulls import Pulled, Pulls, jobs_named
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.roster import Roster
+    from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +64,8 @@ class DispatchLoop:
         self._claims = Claims(database, roster, after_commit)
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
+        self.ahead = Ahead()
+        self._fresh: dict[int, WakeUp] = {}  # by rows of the outbox
         self._at_hand: list[Pulled] = []
         self._looked_at = 0.0  # when jobs were last looked for that nobody told of; monotonic
         self._unhealthy = False  # the database did not take the last claim: pull no more
@@ -89,6 +96,21 @@ class DispatchLoop:
         """Pull wake-ups of these (token, priority) from now on."""
         self.pulls.serve(channels)
         self.wake()
+
+    def offer(self, messages: Sequence[OutboxMessage]) -> None:
+        """Claim jobs that were just stored, if there is room for them; they are published anyway.
+
+        Nothing overtakes: what was pulled and waits comes first.
+        """
+        fresh = {m.id: WakeUp(m.subject.split(".")[2], jobs_named(m.body)) for m in messages}
+        jobs = sum(len(wakeup.job_ids) for wakeup in (self._fresh | fresh).values())
+        if (
+            not self._at_hand
+            and not self._unhealthy
+            and jobs <= min(self._roster.free, JOBS_A_ROUND)
+        ):
+            self._fresh |= fresh
+            self.wake()
 
     def _on_message(self, message: Pulled) -> None:
         self._at_hand.append(message)
@@ -135,6 +157,8 @@ class DispatchLoop:
         for attachment in self._roster:
             if attachment.held_hint and attachment.free:
                 await self._claims.held(attachment)
+        await self._claim_fresh()
+        self._drop_spent()
         while batch := self._next_batch():
             await self._claim(batch)
 
@@ -159,6 +183,23 @@ class DispatchLoop:
             except TimeoutError:
                 pass  # requests that the broker forgot are found out once in a while
             self._wake_pulls.clear()
+
+    async def _claim_fresh(self) -> None:
+        fresh, self._fresh = self._fresh, {}
+        if not fresh:
+            return
+        try:
+            self.ahead.claimed(await self._claims.straight(fresh))
+        except BackendUnavailable:
+            raise
+        except Exception:
+            log.exception("jobs that were just stored are left to their wake-ups")
+
+    def _drop_spent(self) -> None:
+        """Acknowledge wake-ups whose jobs were claimed before they came."""
+        spent = [message for message in self._at_hand if self.ahead.is_spent(message.seq)]
+        if spent:
+            self._done_with(spent)
 
     def _next_batch(self) -> list[Pulled]:
         """Wake-ups to claim now.
@@ -197,6 +238,9 @@ class DispatchLoop:
         job_ids = list(dict.fromkeys(job_id for message in batch for job_id in message.job_ids))
         tokens = sorted({message.token for message in batch})
         await self._claims.named(job_ids, tokens)
+        self._done_with(batch)
+
+    def _done_with(self, batch: Sequence[Pulled]) -> None:
         done = {message.reply for message in batch}
         self._at_hand = [message for message in self._at_hand if message.reply not in done]
         self._wake_pulls.set()

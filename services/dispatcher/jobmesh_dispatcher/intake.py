@@ -117,7 +117,7 @@ class Intake:
         except asyncpg.DataError as error:
             return await self._halve(calls, error)
         await failpoints.reach("submit.after_commit")
-        self._after_commit.changed([], messages)
+        self._after_commit.submitted(messages)
         STORED.inc(sum(isinstance(o, Stored) and o.row is not None for o in outcomes))
         return [*deal(calls, outcomes)]
 

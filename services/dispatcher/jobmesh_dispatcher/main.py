@@ -83,6 +83,9 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         ack_wait_seconds=config.ack_wait_seconds,
     )
     queues.on_channels = loop.serve
+    after_commit.straight = loop.offer
+    publisher.on_stored = loop.ahead.stored
+    broker.on_connect(loop.ahead.forget)
     runners = RunnerService(
         roster,
         sessions,

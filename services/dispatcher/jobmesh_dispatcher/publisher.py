@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -47,11 +47,15 @@ WAITING = gauge("jobmesh_outbox_waiting", "Messages that wait in memory to be pu
 
 class _PubAck(msgspec.Struct):
     stream: str = ""
+    seq: int = 0
     error: object = None
 
 
 class Publisher:
-    """Publishes rows of the outbox and deletes them."""
+    """Publishes rows of the outbox and deletes them.
+
+    `on_stored` is told the id of each row and the number it has in the stream.
+    """
 
     def __init__(self, broker: Broker, database: Database) -> None:
         self._broker = broker
@@ -59,8 +63,9 @@ class Publisher:
         self._waiting: deque[OutboxMessage] = deque()
         self._wake = asyncio.Event()
         self._owner = TaskOwner()
-        self._acks = _Acks(broker)
+        self._acks = _Acks(broker, self._stored)
         self._one_at_a_time = asyncio.Lock()
+        self.on_stored: Callable[[int, int], None] = lambda row, seq: None
         broker.on_connect(self._acks.subscribe)
 
     async def start(self) -> None:
@@ -80,6 +85,9 @@ class Publisher:
             return
         self._waiting.extend(messages)
         self._wake.set()
+
+    def _stored(self, row: int, seq: int) -> None:
+        self.on_stored(row, seq)
 
     async def _run(self) -> None:
         while True:
@@ -113,8 +121,9 @@ class Publisher:
 class _Acks:
     """Publishes many messages and awaits all their acknowledgements, on one subscription."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, on_stored: Callable[[int, int], None]) -> None:
         self._broker = broker
+        self._on_stored = on_stored
         self._prefix = ""
         self._awaited: dict[str, int] = {}
         self._acked: list[int] = []
@@ -161,7 +170,7 @@ class _Acks:
         except MaxPayloadError:
             # Nor will it be smaller the next time, when it would keep all later ones back.
             log.error("a message of %d bytes to %s is given up", len(message.body), message.subject)
-            self._settle(str(message.id), stored=True)
+            self._settle(str(message.id), given_up=True)
 
     async def _make_streams(self) -> None:
         try:
@@ -170,24 +179,27 @@ class _Acks:
             log.warning("the streams are not there: %r", error.__cause__ or error)
 
     async def _on_ack(self, message: Msg) -> None:
-        self._settle(message.subject.rpartition(".")[2], stored=self._stored(message))
+        self._settle(message.subject.rpartition(".")[2], self._number(message))
 
-    def _settle(self, key: str, *, stored: bool) -> None:
+    def _settle(self, key: str, seq: int = 0, *, given_up: bool = False) -> None:
         number = self._awaited.pop(key, None)
         if number is None:
             return
-        if stored:
+        if seq:
+            self._on_stored(number, seq)
+        if seq or given_up:
             self._acked.append(number)
         else:
             self._refused = True
         if not self._awaited:
             self._all.set()
 
-    def _stored(self, message: Msg) -> bool:
+    def _number(self, message: Msg) -> int:
+        """The number of the message in the stream, from 1; 0 if it was not stored."""
         if not message.data:  # nobody listens to the subject: the stream is gone
-            return False
+            return 0
         try:
             ack = msgspec.json.decode(message.data, type=_PubAck)
         except msgspec.DecodeError:
-            return False
-        return bool(ack.stream) and ack.error is None
+            return 0
+        return ack.seq if ack.stream and ack.error is None else 0

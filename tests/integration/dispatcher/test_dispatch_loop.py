@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from jobmesh.dev.nats import EmbeddedNats
+from jobmesh.server.metrics import REGISTRY
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.broker import ADVISORIES, JOBS, Broker
@@ -23,6 +24,7 @@ from jobmesh_dispatcher.publisher import Publisher
 from jobmesh_dispatcher.pulls import Pulls, PullSettings
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.roster import Roster
+from jobmesh_dispatcher.store.outbox import OutboxMessage
 from jobmesh_dispatcher.store.submit import Call, store_calls
 from tests.support import decisions as d
 from tests.support.dispatchers import hello
@@ -31,6 +33,7 @@ from tests.support.wait import until
 
 ACK_WAIT = 0.5
 MAX_DELIVER = 4
+CLAIMS_MADE = "jobmesh_claim_seconds_count"
 CHANNEL = (queue_token(d.NAMESPACE, d.QUEUE), 4)
 
 
@@ -53,13 +56,22 @@ class Claimer:
         self.roster.add(attachment)
         return attachment
 
-    async def submit(self, *types: str) -> list[UUID]:
-        """Store and publish a job of each type, as one call."""
+    async def store(self, *types: str) -> tuple[list[UUID], list[OutboxMessage]]:
+        """Store a job of each type, as one call; their ids and their wake-ups."""
         jobs = [d.submission(type=job_type) for job_type in types]
         call = Call(d.uid(), jobs, False)
         _, messages = await self.database.run(lambda c: store_calls(c, [call]))
+        return [job.job_id for job in jobs], messages
+
+    async def submit(self, *types: str) -> list[UUID]:
+        """Store and publish a job of each type, as one call."""
+        jobs, messages = await self.store(*types)
         assert await self.publisher.publish(messages) == len(messages)
-        return [job.job_id for job in jobs]
+        return jobs
+
+    async def nothing_waits(self) -> bool:
+        """Whether all wake-ups have been acknowledged."""
+        return (await self.broker.client.jetstream().stream_info(JOBS)).state.messages == 0
 
 
 @asynccontextmanager
@@ -77,6 +89,7 @@ async def claimer(dsn: str, nats_url: str) -> AsyncIterator[Claimer]:
             lambda on_message, on_end: Pulls(broker, settings, on_message, on_end),
             ack_wait_seconds=ACK_WAIT,
         )
+        publisher.on_stored = loop.ahead.stored
         await broker.start()
         try:
             await d.make_queue(database)
@@ -99,12 +112,66 @@ async def test_a_job_is_claimed_and_its_wakeup_acknowledged(one: Claimer) -> Non
     runner = await one.runner()
     (job_id,) = await one.submit("t")
     await until(lambda: job_id in runner.leases, timeout=5)
-    jetstream = one.broker.client.jetstream()
+    await until(one.nothing_waits, timeout=5)
 
-    async def empty() -> bool:
-        return (await jetstream.stream_info("JOBMESH_JOBS")).state.messages == 0
 
-    await until(empty, timeout=5)
+async def test_jobs_that_were_just_stored_wait_for_no_broker(one: Claimer) -> None:
+    runner = await one.runner()
+    jobs, messages = await one.store("t", "t")
+    one.loop.offer(messages)
+    await until(lambda: runner.leases.keys() == set(jobs), timeout=5)
+    assert {lease.attempt for lease in runner.leases.values()} == {1}
+
+
+async def test_their_wakeup_is_acknowledged_without_another_claim(one: Claimer) -> None:
+    runner = await one.runner()
+    (job_id,), messages = await one.store("t")
+    one.loop.offer(messages)
+    await until(lambda: job_id in runner.leases, timeout=5)
+    claims = REGISTRY.get_sample_value(CLAIMS_MADE)
+    assert claims
+    await one.publisher.publish(messages)
+    await until(one.nothing_waits, timeout=5)
+    assert REGISTRY.get_sample_value(CLAIMS_MADE) == claims
+
+
+async def test_a_job_that_comes_back_has_a_wakeup_of_its_own(one: Claimer) -> None:
+    runner = await one.runner()
+    (job_id,), messages = await one.store("t")
+    one.loop.offer(messages)
+    await until(lambda: job_id in runner.leases, timeout=5)
+    lease = runner.leases.pop(job_id)
+    recorded = await d.report(one.database, d.interrupted(lease))
+    await one.publisher.publish([*messages, *recorded.messages])
+    await until(lambda: job_id in runner.leases, timeout=5)
+    assert runner.leases[job_id].attempt == 2
+
+
+async def test_what_cannot_be_claimed_at_once_is_left_to_its_wakeup(one: Claimer) -> None:
+    runner = await one.runner()
+    (known, strange), messages = await one.store("t", "strange")
+    one.loop.offer(messages)
+    await until(lambda: known in runner.leases, timeout=5)
+    assert (await d.job(one.database, strange))["hold_reason"] is None
+    await one.publisher.publish(messages)
+
+    async def parked() -> bool:
+        return bool((await d.job(one.database, strange))["hold_reason"] == "NO_RUNNER")
+
+    await until(parked, timeout=5)
+
+
+async def test_jobs_that_fail_to_be_claimed_when_stored_stop_no_other(one: Claimer) -> None:
+    await one.database.fetch(
+        """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
+           CHECK (type <> 'bad' OR state <> 'RUNNING')"""
+    )
+    runner = await one.runner()
+    (bad,), messages = await one.store("bad")
+    one.loop.offer(messages)
+    (good,) = await one.submit("t")
+    await until(lambda: good in runner.leases, timeout=5)
+    assert (await d.job(one.database, bad))["state"] == "QUEUED"
 
 
 async def test_an_outage_of_the_database_uses_up_no_deliveries(

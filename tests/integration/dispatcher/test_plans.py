@@ -215,6 +215,14 @@ async def test_the_plan_that_is_kept_finds_jobs_by_their_ids(kept: Connection, n
     assert _scans(await nodes(kept, name, *columns)) == {"jobs_live_pkey"}
 
 
+async def test_the_plan_of_a_claim_in_one_statement_finds_jobs_by_their_ids(
+    kept: Connection,
+) -> None:
+    others = ([SESSION], [SESSION], ["busy"], "default", ["even"], None)
+    plan = await nodes(kept, "claim_at_once", [SESSION], [SESSION], ["runner"], *others)
+    assert _scans(plan) == {"jobs_live_pkey"}
+
+
 async def test_the_plans_that_are_kept_take_jobs_in_their_order(kept: Connection) -> None:
     held = await nodes(kept, "release_held", "default", "busy", "MAX_RUNNING", FEW)
     unserved = await nodes(kept, "lock_held_for_runner", "default", None, ["even"], FEW)

@@ -1,6 +1,8 @@
 -- QUEUED -> RUNNING: the whole claim of jobs that nothing stands in the way of. Left out, for a claim
 -- that looks closer: parked, expired and suspected jobs, those of queues that are paused or limited, and
 -- those that such a runner does not run. Sessions and queues are held before jobs are, as by every claim.
+-- IS TRUE and IS NOT DISTINCT FROM leave the server no index but that of ids: planned on a small table,
+-- it took that of ready jobs, which a later backlog makes long.
 -- $1 job ids, $2 session ids, $3 runner ids, each job's; $4 and $5 all sessions with their attachments;
 -- $6 tokens of queues; $7 namespace, $8 types and $9 queues of the runners, null for any.
 WITH attached AS MATERIALIZED (
@@ -21,8 +23,8 @@ WITH attached AS MATERIALIZED (
     FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS wanted (job_id, session_id, runner_id)
     JOIN attached ON attached.session_id = wanted.session_id
     JOIN jobmesh.jobs_live job ON job.job_id = wanted.job_id
-    JOIN open ON open.namespace = job.namespace AND open.name = job.queue
-    WHERE job.state = 'QUEUED' AND job.hold_reason IS NULL AND job.suspect <= 1
+    JOIN open ON (open.namespace, open.name) IS NOT DISTINCT FROM (job.namespace, job.queue)
+    WHERE job.state = 'QUEUED' AND (job.hold_reason IS NULL) IS TRUE AND job.suspect <= 1
       AND job.type = ANY ($8::text[]) AND coalesce(job.expire_at > clock_timestamp(), true)
     ORDER BY job.job_id
     FOR UPDATE OF job
