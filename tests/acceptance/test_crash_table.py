@@ -177,7 +177,7 @@ async def test_between_claim_and_ack_the_message_goes_stale_and_is_dropped(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     label = new_id()
-    await arm(fleet, f"claim.before_ack=wait:{tmp_path / 'never'}")
+    await arm(fleet, f"claim.straight=error,claim.before_ack=wait:{tmp_path / 'never'}")
     async with fleet.client() as mesh:
         await mesh.with_options(labels={"test": label}).submit(note)
     row = await ended(fleet, label)

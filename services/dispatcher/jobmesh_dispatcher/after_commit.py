@@ -22,20 +22,26 @@ if TYPE_CHECKING:
 class AfterCommit:
     """The followers of a commit.
 
-    `straight` is given the wake-ups of jobs that were just stored, before they are published.
+    `straight` is offered the wake-ups of jobs that were just stored, and tells whether it sees to
+    them: what it cannot deliver comes back by `settled`.
     """
 
     def __init__(self, publisher: Publisher, events: Events, nudges: Nudges) -> None:
         self._publisher = publisher
         self.events = events
         self.nudges = nudges
-        self.straight: Callable[[Sequence[OutboxMessage]], None] = lambda messages: None
+        self.straight: Callable[[Sequence[OutboxMessage]], bool] = lambda messages: False
 
     def submitted(self, messages: Sequence[OutboxMessage]) -> None:
         """Jobs were stored: those that runners here have room for need not wait for the broker."""
-        if messages:
-            self.straight(messages)
+        if messages and not self.straight(messages):
             self._publisher.offer(messages)
+
+    def settled(self, delivered: Sequence[OutboxMessage], left: Sequence[OutboxMessage]) -> None:
+        """Of wake-ups that went straight, what has reached its runners, and what has not."""
+        self._publisher.forget(message.id for message in delivered)
+        if left:
+            self._publisher.offer(left)
 
     def changed(self, rows: Sequence[Record], messages: Sequence[OutboxMessage]) -> None:
         """Jobs have changed their state."""

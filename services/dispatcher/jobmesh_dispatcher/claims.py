@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobmesh.errors import BackendUnavailable
@@ -18,6 +18,7 @@ from jobmesh.server.metrics import counter, histogram
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.assignments import assignment_of
 from jobmesh_dispatcher.claiming import Candidate, Seat, deal, idle_seat, set_aside
+from jobmesh_dispatcher.pulls import jobs_named
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held, claim_lonely
 from jobmesh_dispatcher.store.claim_at_once import claim_at_once
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.attachment import Attachment
     from jobmesh_dispatcher.database import Connection, Database
     from jobmesh_dispatcher.roster import Roster
+    from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 LONELY_A_ROUND = 32
 # Shorter than the 5 s after which a job that its runner does not have is taken back: what comes
@@ -35,13 +37,6 @@ CLAIM_SECONDS = 4.0
 CLAIMED = counter("jobmesh_jobs_claimed_total", "Jobs claimed by this dispatcher for its runners.")
 PARKED = counter("jobmesh_jobs_parked_total", "Jobs parked for want of a runner with room.")
 CLAIM = histogram("jobmesh_claim_seconds", "How long a claim took, commit included.")
-
-
-class WakeUp(NamedTuple):
-    """Jobs of one queue that became ready; `token` is the queue's."""
-
-    token: str
-    job_ids: list[UUID]
 
 
 class Claims:
@@ -64,16 +59,17 @@ class Claims:
         await failpoints.reach("claim.before_send")
         self._hand_out(claimed, seats)
 
-    async def straight(self, wakeups: Mapping[int, WakeUp]) -> list[int]:
-        """What was just stored, as far as nothing stands in the way of it.
+    async def straight(self, messages: Sequence[OutboxMessage]) -> list[OutboxMessage]:
+        """The jobs of wake-ups that are not published yet, if nothing stands in their way.
 
-        The keys of those wake-ups of which all jobs were claimed.
+        The wake-ups of which all jobs were claimed.
         """
         await failpoints.reach("claim.straight")
-        job_ids = [job_id for wakeup in wakeups.values() for job_id in wakeup.job_ids]
-        tokens = sorted({wakeup.token for wakeup in wakeups.values()})
+        named = {message.id: jobs_named(message.body) for message in messages}
+        job_ids = [job_id for jobs in named.values() for job_id in jobs]
+        tokens = sorted({message.subject.split(".")[2] for message in messages})
         left = set(await self._at_once(job_ids, tokens))
-        return [key for key, wakeup in wakeups.items() if left.isdisjoint(wakeup.job_ids)]
+        return [message for message in messages if left.isdisjoint(named[message.id])]
 
     async def _at_once(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
         """Claim those that nothing stands in the way of; the others."""

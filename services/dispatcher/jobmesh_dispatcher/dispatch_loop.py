@@ -6,8 +6,8 @@ is room for. Rounds follow each other as long as there is something to do, and e
 arrived during the last one: busy, a transaction claims hundreds of jobs; idle, a job waits for
 nothing.
 
-Jobs that were just stored here, while runners have room, are claimed without waiting for their
-wake-up, which is published and acknowledged like any other.
+Jobs that were just stored here, while runners have room and nothing waits, are claimed straight
+away: their wake-ups are published only if that cannot be.
 
 * The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
   that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
@@ -29,15 +29,14 @@ from typing import TYPE_CHECKING
 from jobmesh.errors import BackendUnavailable
 from jobmesh.server.tasks import TaskOwner
 from jobmesh_dispatcher import failpoints
-from jobmesh_dispatcher.ahead import Ahead
-from jobmesh_dispatcher.claims import Claims, WakeUp
-from jobmesh_dispatcher.pulls import Pulled, Pulls, jobs_named
+from jobmesh_dispatcher.claims import Claims
+from jobmesh_dispatcher.pulls import Pulled, Pulls
+from jobmesh_dispatcher.store.outbox import OutboxMessage, jobs_of
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.roster import Roster
-    from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +60,14 @@ class DispatchLoop:
     ) -> None:
         self._database = database
         self._roster = roster
+        self._after_commit = after_commit
         self._claims = Claims(database, roster, after_commit)
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
-        self.ahead = Ahead()
-        self._fresh: dict[int, WakeUp] = {}  # by rows of the outbox
+        self._fresh: list[OutboxMessage] = []
         self._at_hand: list[Pulled] = []
         self._looked_at = 0.0  # when jobs were last looked for that nobody told of; monotonic
+        self._stopping = False
         self._unhealthy = False  # the database did not take the last claim: pull no more
         self._wake = asyncio.Event()
         self._wake_pulls = asyncio.Event()
@@ -83,7 +83,9 @@ class DispatchLoop:
 
     async def stop(self) -> None:
         """Stop claiming; what is at hand is delivered to others after the ack wait."""
+        self._stopping = True
         await self._owner.stop()
+        self._after_commit.settled([], self._fresh)
         await self.pulls.stop()
         await self._acks.stop()
 
@@ -97,20 +99,18 @@ class DispatchLoop:
         self.pulls.serve(channels)
         self.wake()
 
-    def offer(self, messages: Sequence[OutboxMessage]) -> None:
-        """Claim jobs that were just stored, if there is room for them; they are published anyway.
+    def offer(self, messages: Sequence[OutboxMessage]) -> bool:
+        """Take the wake-ups of jobs that were just stored, if there is room for all of them.
 
         Nothing overtakes: what was pulled and waits comes first.
         """
-        fresh = {m.id: WakeUp(m.subject.split(".")[2], jobs_named(m.body)) for m in messages}
-        jobs = sum(len(wakeup.job_ids) for wakeup in (self._fresh | fresh).values())
-        if (
-            not self._at_hand
-            and not self._unhealthy
-            and jobs <= min(self._roster.free, JOBS_A_ROUND)
-        ):
-            self._fresh |= fresh
-            self.wake()
+        fresh = [*self._fresh, *messages]
+        room = min(self._roster.free, JOBS_A_ROUND)
+        if self._at_hand or self._unhealthy or self._stopping or jobs_of(fresh) > room:
+            return False
+        self._fresh = fresh
+        self.wake()
+        return True
 
     def _on_message(self, message: Pulled) -> None:
         self._at_hand.append(message)
@@ -158,7 +158,6 @@ class DispatchLoop:
             if attachment.held_hint and attachment.free:
                 await self._claims.held(attachment)
         await self._claim_fresh()
-        self._drop_spent()
         while batch := self._next_batch():
             await self._claim(batch)
 
@@ -185,21 +184,21 @@ class DispatchLoop:
             self._wake_pulls.clear()
 
     async def _claim_fresh(self) -> None:
-        fresh, self._fresh = self._fresh, {}
+        """Claim what was just stored, as far as it can be; the rest is published."""
+        fresh, self._fresh = self._fresh, []
         if not fresh:
             return
+        delivered: list[OutboxMessage] = []
         try:
-            self.ahead.claimed(await self._claims.straight(fresh))
+            delivered = await self._claims.straight(fresh)
         except BackendUnavailable:
             raise
         except Exception:
-            log.exception("jobs that were just stored are left to their wake-ups")
-
-    def _drop_spent(self) -> None:
-        """Acknowledge wake-ups whose jobs were claimed before they came."""
-        spent = [message for message in self._at_hand if self.ahead.is_spent(message.seq)]
-        if spent:
-            self._done_with(spent)
+            log.exception("jobs that were just stored are left to the broker")
+        finally:
+            done = {message.id for message in delivered}
+            left = [message for message in fresh if message.id not in done]
+            self._after_commit.settled(delivered, left)
 
     def _next_batch(self) -> list[Pulled]:
         """Wake-ups to claim now.
@@ -238,9 +237,6 @@ class DispatchLoop:
         job_ids = list(dict.fromkeys(job_id for message in batch for job_id in message.job_ids))
         tokens = sorted({message.token for message in batch})
         await self._claims.named(job_ids, tokens)
-        self._done_with(batch)
-
-    def _done_with(self, batch: Sequence[Pulled]) -> None:
         done = {message.reply for message in batch}
         self._at_hand = [message for message in self._at_hand if message.reply not in done]
         self._wake_pulls.set()

@@ -84,8 +84,6 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     )
     queues.on_channels = loop.serve
     after_commit.straight = loop.offer
-    publisher.on_stored = loop.ahead.stored
-    broker.on_connect(loop.ahead.forget)
     runners = RunnerService(
         roster,
         sessions,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -47,25 +47,21 @@ WAITING = gauge("jobmesh_outbox_waiting", "Messages that wait in memory to be pu
 
 class _PubAck(msgspec.Struct):
     stream: str = ""
-    seq: int = 0
     error: object = None
 
 
 class Publisher:
-    """Publishes rows of the outbox and deletes them.
-
-    `on_stored` is told the id of each row and the number it has in the stream.
-    """
+    """Publishes rows of the outbox and deletes them."""
 
     def __init__(self, broker: Broker, database: Database) -> None:
         self._broker = broker
         self._database = database
         self._waiting: deque[OutboxMessage] = deque()
+        self._delivered: list[int] = []
         self._wake = asyncio.Event()
         self._owner = TaskOwner()
-        self._acks = _Acks(broker, self._stored)
+        self._acks = _Acks(broker)
         self._one_at_a_time = asyncio.Lock()
-        self.on_stored: Callable[[int, int], None] = lambda row, seq: None
         broker.on_connect(self._acks.subscribe)
 
     async def start(self) -> None:
@@ -86,16 +82,31 @@ class Publisher:
         self._waiting.extend(messages)
         self._wake.set()
 
-    def _stored(self, row: int, seq: int) -> None:
-        self.on_stored(row, seq)
+    def forget(self, ids: Iterable[int]) -> None:
+        """Delete these soon: they need not be published any more. Never waits, never fails.
+
+        What is left, because the database is down, is published by the leader, and does no harm.
+        """
+        self._delivered += ids
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._waiting:
+            while self._waiting or self._delivered:
+                await self._delete_delivered()
                 await self.publish(self._take())
                 WAITING.set(len(self._waiting))
+
+    async def _delete_delivered(self) -> None:
+        delivered, self._delivered = self._delivered, []
+        if not delivered:
+            return
+        try:
+            await self._database.fetch(load("delete_outbox"), delivered)
+        except BackendUnavailable as error:
+            log.warning("%d delivered message(s) stay in the outbox: %s", len(delivered), error)
 
     def _take(self) -> list[OutboxMessage]:
         batch = list(islice(self._waiting, BATCH))
@@ -105,6 +116,8 @@ class Publisher:
 
     async def publish(self, batch: list[OutboxMessage]) -> int:
         """Publish messages and delete those that were acknowledged; their number."""
+        if not batch:
+            return 0
         try:
             async with self._one_at_a_time:
                 acked = await self._acks.publish(batch)
@@ -121,9 +134,8 @@ class Publisher:
 class _Acks:
     """Publishes many messages and awaits all their acknowledgements, on one subscription."""
 
-    def __init__(self, broker: Broker, on_stored: Callable[[int, int], None]) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._on_stored = on_stored
         self._prefix = ""
         self._awaited: dict[str, int] = {}
         self._acked: list[int] = []
@@ -170,7 +182,7 @@ class _Acks:
         except MaxPayloadError:
             # Nor will it be smaller the next time, when it would keep all later ones back.
             log.error("a message of %d bytes to %s is given up", len(message.body), message.subject)
-            self._settle(str(message.id), given_up=True)
+            self._settle(str(message.id), stored=True)
 
     async def _make_streams(self) -> None:
         try:
@@ -179,27 +191,24 @@ class _Acks:
             log.warning("the streams are not there: %r", error.__cause__ or error)
 
     async def _on_ack(self, message: Msg) -> None:
-        self._settle(message.subject.rpartition(".")[2], self._number(message))
+        self._settle(message.subject.rpartition(".")[2], stored=self._stored(message))
 
-    def _settle(self, key: str, seq: int = 0, *, given_up: bool = False) -> None:
+    def _settle(self, key: str, *, stored: bool) -> None:
         number = self._awaited.pop(key, None)
         if number is None:
             return
-        if seq:
-            self._on_stored(number, seq)
-        if seq or given_up:
+        if stored:
             self._acked.append(number)
         else:
             self._refused = True
         if not self._awaited:
             self._all.set()
 
-    def _number(self, message: Msg) -> int:
-        """The number of the message in the stream, from 1; 0 if it was not stored."""
+    def _stored(self, message: Msg) -> bool:
         if not message.data:  # nobody listens to the subject: the stream is gone
-            return 0
+            return False
         try:
             ack = msgspec.json.decode(message.data, type=_PubAck)
         except msgspec.DecodeError:
-            return 0
-        return ack.seq if ack.stream and ack.error is None else 0
+            return False
+        return bool(ack.stream) and ack.error is None

@@ -43,15 +43,11 @@ PULLED = counter("jobmesh_wakeups_pulled_total", "Wake-ups pulled from the broke
 
 
 class Pulled(NamedTuple):
-    """A wake-up at hand.
-
-    `reply` is where it is acknowledged, `seq` its number in the stream; `time` is monotonic.
-    """
+    """A wake-up at hand. `reply` is where it is acknowledged; `time` is monotonic."""
 
     token: str
     job_ids: list[UUID]
     reply: str
-    seq: int
     time: float
 
 
@@ -237,16 +233,14 @@ class Pulls:
         PULLED.inc()
         _, _, token, priority = message.subject.split(".")
         job_ids = jobs_named(message.data)
-        # $JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<consumer's seq>.<time>.<pending>
-        seq, _, _, pending = message.reply.split(".")[-4:]
         channel = self._channels.get((token, int(priority)))
         if channel is not None:
-            channel.source.backlog = int(pending)
+            channel.source.backlog = int(message.reply.rpartition(".")[2])
             channel.jobs_a_message += (max(1, len(job_ids)) - channel.jobs_a_message) / 8
             channel.expected -= 1
             if channel.expected <= 0:
                 self._close(channel)
-        self._on_message(Pulled(token, job_ids, message.reply, int(seq), time.monotonic()))
+        self._on_message(Pulled(token, job_ids, message.reply, time.monotonic()))
 
     def _end(self, channel: Channel, message: Msg) -> None:
         """The request is over: nothing (more) waits, it expired, or the consumer is gone."""

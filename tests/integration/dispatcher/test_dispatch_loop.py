@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from jobmesh.dev.nats import EmbeddedNats
-from jobmesh.server.metrics import REGISTRY
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.broker import ADVISORIES, JOBS, Broker
@@ -33,7 +32,6 @@ from tests.support.wait import until
 
 ACK_WAIT = 0.5
 MAX_DELIVER = 4
-CLAIMS_MADE = "jobmesh_claim_seconds_count"
 CHANNEL = (queue_token(d.NAMESPACE, d.QUEUE), 4)
 
 
@@ -45,6 +43,7 @@ class Claimer:
     broker: Broker
     publisher: Publisher
     roster: Roster
+    after_commit: AfterCommit
     loop: DispatchLoop
 
     async def runner(self, slots: int = 4) -> Attachment:
@@ -69,6 +68,10 @@ class Claimer:
         assert await self.publisher.publish(messages) == len(messages)
         return jobs
 
+    async def owes_nothing(self) -> bool:
+        """Whether the outbox is empty."""
+        return not await self.database.fetch("SELECT id FROM jobmesh.outbox")
+
     async def nothing_waits(self) -> bool:
         """Whether all wake-ups have been acknowledged."""
         return (await self.broker.client.jetstream().stream_info(JOBS)).state.messages == 0
@@ -89,13 +92,14 @@ async def claimer(dsn: str, nats_url: str) -> AsyncIterator[Claimer]:
             lambda on_message, on_end: Pulls(broker, settings, on_message, on_end),
             ack_wait_seconds=ACK_WAIT,
         )
-        publisher.on_stored = loop.ahead.stored
+        after_commit.straight = loop.offer
         await broker.start()
         try:
             await d.make_queue(database)
             loop.serve([CHANNEL])
             await loop.start()
-            yield Claimer(database, broker, publisher, roster, loop)
+            await publisher.start()
+            yield Claimer(database, broker, publisher, roster, after_commit, loop)
         finally:
             await loop.stop()
             await publisher.stop()
@@ -118,60 +122,68 @@ async def test_a_job_is_claimed_and_its_wakeup_acknowledged(one: Claimer) -> Non
 async def test_jobs_that_were_just_stored_wait_for_no_broker(one: Claimer) -> None:
     runner = await one.runner()
     jobs, messages = await one.store("t", "t")
-    one.loop.offer(messages)
+    await one.broker.stop()
+    one.after_commit.submitted(messages)
     await until(lambda: runner.leases.keys() == set(jobs), timeout=5)
     assert {lease.attempt for lease in runner.leases.values()} == {1}
+    await until(one.owes_nothing, timeout=5)
 
 
-async def test_their_wakeup_is_acknowledged_without_another_claim(one: Claimer) -> None:
+async def test_there_is_no_message_for_what_went_straight(one: Claimer) -> None:
     runner = await one.runner()
     (job_id,), messages = await one.store("t")
-    one.loop.offer(messages)
+    one.after_commit.submitted(messages)
     await until(lambda: job_id in runner.leases, timeout=5)
-    claims = REGISTRY.get_sample_value(CLAIMS_MADE)
-    assert claims
-    await one.publisher.publish(messages)
-    await until(one.nothing_waits, timeout=5)
-    assert REGISTRY.get_sample_value(CLAIMS_MADE) == claims
+    await until(one.owes_nothing, timeout=5)
+    state = (await one.broker.client.jetstream().stream_info(JOBS)).state
+    assert state.last_seq == 0
 
 
-async def test_a_job_that_comes_back_has_a_wakeup_of_its_own(one: Claimer) -> None:
-    runner = await one.runner()
-    (job_id,), messages = await one.store("t")
-    one.loop.offer(messages)
-    await until(lambda: job_id in runner.leases, timeout=5)
-    lease = runner.leases.pop(job_id)
-    recorded = await d.report(one.database, d.interrupted(lease))
-    await one.publisher.publish([*messages, *recorded.messages])
-    await until(lambda: job_id in runner.leases, timeout=5)
-    assert runner.leases[job_id].attempt == 2
-
-
-async def test_what_cannot_be_claimed_at_once_is_left_to_its_wakeup(one: Claimer) -> None:
+async def test_what_does_not_fit_is_published_and_parked(one: Claimer) -> None:
     runner = await one.runner()
     (known, strange), messages = await one.store("t", "strange")
-    one.loop.offer(messages)
+    one.after_commit.submitted(messages)
     await until(lambda: known in runner.leases, timeout=5)
-    assert (await d.job(one.database, strange))["hold_reason"] is None
-    await one.publisher.publish(messages)
 
     async def parked() -> bool:
         return bool((await d.job(one.database, strange))["hold_reason"] == "NO_RUNNER")
 
     await until(parked, timeout=5)
+    await until(one.nothing_waits, timeout=5)
 
 
-async def test_jobs_that_fail_to_be_claimed_when_stored_stop_no_other(one: Claimer) -> None:
+async def test_more_than_there_is_room_for_goes_through_the_broker(one: Claimer) -> None:
+    runner = await one.runner(slots=2)
+    jobs, messages = await one.store("t", "t", "t")
+    one.after_commit.submitted(messages)
+    await until(lambda: len(runner.leases.keys() & set(jobs)) == 2, timeout=5)
+    state = (await one.broker.client.jetstream().stream_info(JOBS)).state
+    assert state.last_seq == 1
+
+
+async def test_jobs_that_fail_to_be_claimed_straight_stop_no_other(one: Claimer) -> None:
     await one.database.fetch(
         """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
            CHECK (type <> 'bad' OR state <> 'RUNNING')"""
     )
     runner = await one.runner()
     (bad,), messages = await one.store("bad")
-    one.loop.offer(messages)
+    one.after_commit.submitted(messages)
     (good,) = await one.submit("t")
     await until(lambda: good in runner.leases, timeout=5)
     assert (await d.job(one.database, bad))["state"] == "QUEUED"
+
+
+async def test_a_loop_that_has_stopped_keeps_nothing(one: Claimer) -> None:
+    await one.runner()
+    _, first = await one.store("t")
+    assert one.loop.offer(first)
+    await one.loop.stop()
+    _, second = await one.store("t")
+    one.after_commit.submitted(second)
+    await until(one.owes_nothing, timeout=5)
+    state = (await one.broker.client.jetstream().stream_info(JOBS)).state
+    assert state.last_seq == 2
 
 
 async def test_an_outage_of_the_database_uses_up_no_deliveries(
