@@ -74,7 +74,7 @@ def submission(type_name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 async def test_list_names_the_public_services_and_no_others(mesh: DevMesh) -> None:
     listed = (await grpcurl(mesh, "list")).succeeded().split()
-    public = {f"jobmesh.v1.{name}Service" for name in ("Job", "Queue", "Schedule")}
+    public = {f"jobmesh.v1.{name}Service" for name in ("Job", "Mesh", "Queue", "Schedule")}
     assert public <= set(listed)
     assert {name for name in listed if name.startswith("jobmesh.")} == public
     assert "grpc.health.v1.Health" in listed

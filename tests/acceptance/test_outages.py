@@ -65,11 +65,15 @@ async def test_without_nats_jobs_are_taken_and_run_once_it_is_back(fleet: Fleet)
         assert fleet.nats.child is not None
         await fleet.nats.child.wait()
         jobs = [await taken(mesh, number) for number in range(30)]
-        for job in jobs:
-            assert (await job.get()).state == "QUEUED"
+        # Those that were stored by the dispatcher which has the runner went straight to it.
+        await until(lambda: some_succeeded(jobs), 10)
         await fleet.nats.start()
         assert [await job.result(20) for job in jobs] == list(range(30))
     assert pids(fleet) == before
+
+
+async def some_succeeded(jobs: list[JobHandle]) -> bool:
+    return any([(await job.get()).state == "SUCCEEDED" for job in jobs])
 
 
 async def taken(mesh: jobmesh.Client, number: int) -> JobHandle:

@@ -129,6 +129,7 @@ class Fleet:
             "JOBMESH_POSTGRES_DSN": self.postgres,
             "JOBMESH_NATS_URL": self.nats.url,
             "JOBMESH_DISPATCHERS": self.addresses("dispatcher"),
+            "JOBMESH_SCHEDULERS": self.addresses("scheduler"),
         }
 
     def __getitem__(self, name: str) -> Member:

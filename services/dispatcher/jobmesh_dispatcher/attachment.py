@@ -71,6 +71,11 @@ class Attachment:
             return 0
         return max(0, self.slots + self.prefetch - len(self.leases))
 
+    @property
+    def idle(self) -> int:
+        """How many jobs it would begin at once: it takes others ahead of their turn."""
+        return max(0, min(self.free, self.slots - len(self.leases)))
+
     def _has_lonely(self) -> bool:
         return bool(self._suspects) and any(lease.suspect > 1 for lease in self.suspects())
 

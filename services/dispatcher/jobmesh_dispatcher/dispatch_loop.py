@@ -6,8 +6,8 @@ is room for. Rounds follow each other as long as there is something to do, and e
 arrived during the last one: busy, a transaction claims hundreds of jobs; idle, a job waits for
 nothing.
 
-Jobs that were just stored here, while runners have room and nothing waits, are claimed straight
-away: their wake-ups are published only if that cannot be.
+A few jobs that were just stored here, while runners are idle and nothing waits, are claimed
+straight away: their wake-ups are published only if that cannot be.
 
 * The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
   that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 JOBS_A_ROUND = 512
+MOST_STRAIGHT = 8
 TICK_SECONDS = 1.0
 WAIT_FOR_ROOM_SECONDS = 0.1
 RETRY_SECONDS = 0.5
@@ -100,12 +101,13 @@ class DispatchLoop:
         self.wake()
 
     def offer(self, messages: Sequence[OutboxMessage]) -> bool:
-        """Take the wake-ups of jobs that were just stored, if there is room for all of them.
+        """Take the wake-ups of jobs that were just stored, if all of them can begin at once.
 
-        Nothing overtakes: what was pulled and waits comes first.
+        Nothing overtakes: what was pulled and waits comes first. Many are left to the broker, which
+        spreads them over all dispatchers' runners.
         """
         fresh = [*self._fresh, *messages]
-        room = min(self._roster.free, JOBS_A_ROUND)
+        room = min(self._roster.idle, MOST_STRAIGHT)
         if self._at_hand or self._unhealthy or self._stopping or jobs_of(fresh) > room:
             return False
         self._fresh = fresh

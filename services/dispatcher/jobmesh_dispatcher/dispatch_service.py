@@ -13,6 +13,7 @@ from jobmesh.v1.dispatch_service_pb2_grpc import DispatchServiceServicer
 from jobmesh.v1.job_pb2 import JOB_VIEW_FULL, Job
 from jobmesh_dispatcher.firings import Firings
 from jobmesh_dispatcher.leader_calls import LeaderCalls
+from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.cancel import cancel
 from jobmesh_dispatcher.store.queues import QueueChange, change_queue, read_queues, set_paused
 from jobmesh_dispatcher.store.reads import find_jobs, read_attempts, read_jobs, read_log_page
@@ -93,6 +94,16 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
                 request.page_size,
             )
         return pb.ReadLogPageResponse(lines=lines)
+
+    async def CountRunners(
+        self, request: pb.CountRunnersRequest, context: Context
+    ) -> pb.CountRunnersResponse:
+        """Count the runners of the mesh."""
+        response = pb.CountRunnersResponse()
+        for row in await self._database.fetch(load("count_runners")):
+            response.groups.add(version=row["version"], runners=row["runners"], slots=row["slots"])
+            response.dispatchers = row["dispatchers"]
+        return response
 
     async def StopJob(self, request: pb.StopJobRequest, context: Context) -> pb.StopJobResponse:
         """Cancel a job."""

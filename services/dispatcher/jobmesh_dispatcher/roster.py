@@ -56,6 +56,11 @@ class Roster:
         """How many more jobs all of them take."""
         return sum(attachment.free for attachment in self._attachments.values())
 
+    @property
+    def idle(self) -> int:
+        """How many jobs could begin at once."""
+        return sum(attachment.idle for attachment in self._attachments.values())
+
     def hint_held(self, types: Iterable[str]) -> None:
         """Jobs of these types are parked: whoever knows one should look."""
         wanted = frozenset(types)

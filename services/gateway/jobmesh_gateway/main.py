@@ -11,9 +11,11 @@ from jobmesh.server.lifecycle import Part, Periodic, run_forever
 from jobmesh.server.readiness import Readiness
 from jobmesh.server.watchdog import Watchdog
 from jobmesh.v1.job_service_pb2_grpc import add_JobServiceServicer_to_server
+from jobmesh.v1.mesh_service_pb2 import Limits
+from jobmesh.v1.mesh_service_pb2_grpc import add_MeshServiceServicer_to_server
 from jobmesh.v1.queue_service_pb2_grpc import add_QueueServiceServicer_to_server
 from jobmesh.v1.schedule_service_pb2_grpc import add_ScheduleServiceServicer_to_server
-from jobmesh_gateway import jobs, queues, schedules
+from jobmesh_gateway import cluster, jobs, queues, schedules
 from jobmesh_gateway.config import GatewayConfig
 from jobmesh_gateway.control import JobControl
 from jobmesh_gateway.dispatchers import Dispatchers
@@ -23,7 +25,7 @@ from jobmesh_gateway.listing import JobLists
 from jobmesh_gateway.namespace import DEFAULT
 from jobmesh_gateway.reader import JobReader
 from jobmesh_gateway.schedulers import Schedulers
-from jobmesh_gateway.submit import Submitter
+from jobmesh_gateway.submit import MAX_BATCH_BYTES, MAX_BATCH_JOBS, Submitter
 from jobmesh_gateway.watching import Watching
 
 NAME = "gateway"
@@ -96,8 +98,19 @@ class Gateway:
             self.schedulers, DEFAULT, config.payload_limit_bytes
         )
         queue_service = queues.QueueServicer(self.dispatchers, DEFAULT)
+        mesh_service = cluster.MeshServicer(self.dispatchers, self.schedulers, _limits(config))
         return (
             (add_JobServiceServicer_to_server, job_service, jobs.FULL_NAME),
             (add_QueueServiceServicer_to_server, queue_service, queues.FULL_NAME),
             (add_ScheduleServiceServicer_to_server, schedule_service, schedules.FULL_NAME),
+            (add_MeshServiceServicer_to_server, mesh_service, cluster.FULL_NAME),
         )
+
+
+def _limits(config: GatewayConfig) -> Limits:
+    return Limits(
+        payload_bytes=config.payload_limit_bytes,
+        batch_jobs=MAX_BATCH_JOBS,
+        batch_bytes=MAX_BATCH_BYTES,
+        watches=config.max_watches,
+    )

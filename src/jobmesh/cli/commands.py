@@ -32,6 +32,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "schedules": Entry(
             "jobmesh.cli.schedules:schedules", "Make, change, pause, fire and preview schedules."
         ),
+        "cluster": Entry(
+            "jobmesh.cli.cluster:cluster", "Show who leads, the runners and the limits."
+        ),
         "info": Entry("jobmesh.cli.info:info", "Ask every gateway whether it serves."),
     },
     "Services": {

@@ -17,6 +17,7 @@ What it promises:
 from __future__ import annotations
 
 from jobmesh.client.client import Client, connect
+from jobmesh.client.cluster import ClusterInfo, RunnerGroup
 from jobmesh.client.events import (
     ChangesLost,
     CheckpointStored,
@@ -45,6 +46,7 @@ __all__ = [
     "ChangesLost",
     "CheckpointStored",
     "Client",
+    "ClusterInfo",
     "Ended",
     "Event",
     "Failure",
@@ -64,6 +66,7 @@ __all__ = [
     "ProgressMade",
     "QueueInfo",
     "Queues",
+    "RunnerGroup",
     "ScheduleInfo",
     "Schedules",
     "Snapshot",

@@ -16,12 +16,14 @@ from jobmesh.client.patience import Patience
 from jobmesh.errors import DeadlineExceeded, JobmeshError, Unavailable, from_rpc_error
 from jobmesh.v1 import (
     job_service_pb2_grpc,
+    mesh_service_pb2_grpc,
     queue_service_pb2_grpc,
     schedule_service_pb2_grpc,
 )
 
 if TYPE_CHECKING:
     from jobmesh.v1.job_service_pb2_grpc import JobServiceAsyncStub
+    from jobmesh.v1.mesh_service_pb2_grpc import MeshServiceAsyncStub
     from jobmesh.v1.queue_service_pb2_grpc import QueueServiceAsyncStub
     from jobmesh.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
 
@@ -52,6 +54,7 @@ class Calls:
         self._jobs: JobServiceAsyncStub
         self._queues: QueueServiceAsyncStub
         self._schedules: ScheduleServiceAsyncStub
+        self._mesh: MeshServiceAsyncStub
 
     @property
     def jobs(self) -> JobServiceAsyncStub:
@@ -70,6 +73,12 @@ class Calls:
         """What can be asked about schedules."""
         self.require_open()
         return self._schedules
+
+    @property
+    def mesh(self) -> MeshServiceAsyncStub:
+        """What can be asked about the mesh itself."""
+        self.require_open()
+        return self._mesh
 
     def require_open(self) -> None:
         """Raise RuntimeError unless there is a channel."""
@@ -90,6 +99,7 @@ class Calls:
         self._jobs = job_service_pb2_grpc.JobServiceStub(self._channel)
         self._queues = queue_service_pb2_grpc.QueueServiceStub(self._channel)
         self._schedules = schedule_service_pb2_grpc.ScheduleServiceStub(self._channel)
+        self._mesh = mesh_service_pb2_grpc.MeshServiceStub(self._channel)
         if len(targets) > 1:
             await self._connect()
 

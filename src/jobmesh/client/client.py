@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from jobmesh.client.calls import Calls, Connection
+from jobmesh.client.cluster import ClusterInfo, cluster_info
 from jobmesh.client.credentials import Credentials
 from jobmesh.client.grouping import Submitting
 from jobmesh.client.handle import JobHandle
@@ -18,6 +19,7 @@ from jobmesh.client.options import SubmitOptions
 from jobmesh.client.queues import Queues
 from jobmesh.client.schedules import Schedules
 from jobmesh.client.submitter import Submitter
+from jobmesh.v1.mesh_service_pb2 import GetClusterInfoRequest
 
 DEFAULT_ADDRESS = "127.0.0.1:7480"
 DEFAULT_TIMEOUT = 30.0
@@ -68,6 +70,11 @@ class Client(Submitter):
     def address(self) -> str:
         """The gateways' address, as given."""
         return self._calls.connection.address
+
+    async def cluster(self) -> ClusterInfo:
+        """Who leads, which runners are attached, and what the limits are."""
+        request = GetClusterInfoRequest()
+        return cluster_info(await self._calls.unary(self._calls.mesh.GetClusterInfo, request))
 
     async def __aenter__(self) -> Self:
         await self._calls.open()

@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.rpc import status_pb2 as _status_pb2
 from jobmesh.v1 import job_pb2 as _job_pb2
 from jobmesh.v1 import job_service_pb2 as _job_service_pb2
+from jobmesh.v1 import mesh_service_pb2 as _mesh_service_pb2
 from jobmesh.v1 import queue_pb2 as _queue_pb2
 from jobmesh.v1 import queue_service_pb2 as _queue_service_pb2
 from jobmesh.v1 import schedule_pb2 as _schedule_pb2
@@ -750,6 +751,51 @@ class DescribeDispatcherResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeDispatcherResponse: _TypeAlias = DescribeDispatcherResponse  # noqa: Y015
+
+@_typing.final
+class CountRunnersRequest(_message.Message):
+    """Asks for the runners of the mesh."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountRunnersRequest: _TypeAlias = CountRunnersRequest  # noqa: Y015
+
+@_typing.final
+class CountRunnersResponse(_message.Message):
+    """The runners of the mesh."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUPS_FIELD_NUMBER: _builtins.int
+    DISPATCHERS_FIELD_NUMBER: _builtins.int
+    dispatchers: _builtins.int
+    """Dispatchers that have runners."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[_mesh_service_pb2.RunnerGroup]:
+        """Those that are attached, by version."""
+
+    def __init__(
+        self,
+        *,
+        groups: _abc.Iterable[_mesh_service_pb2.RunnerGroup] | None = ...,
+        dispatchers: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispatchers", b"dispatchers", "groups", b"groups"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountRunnersResponse: _TypeAlias = CountRunnersResponse  # noqa: Y015
 
 @_typing.final
 class PromoteJobsRequest(_message.Message):

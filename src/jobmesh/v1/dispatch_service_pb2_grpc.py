@@ -91,6 +91,11 @@ class DispatchServiceStub:
                 request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.DescribeDispatcherRequest.SerializeToString,
                 response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.DescribeDispatcherResponse.FromString,
                 _registered_method=True)
+        self.CountRunners = channel.unary_unary(
+                '/jobmesh.v1.DispatchService/CountRunners',
+                request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.CountRunnersRequest.SerializeToString,
+                response_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.CountRunnersResponse.FromString,
+                _registered_method=True)
         self.PromoteJobs = channel.unary_unary(
                 '/jobmesh.v1.DispatchService/PromoteJobs',
                 request_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.PromoteJobsRequest.SerializeToString,
@@ -215,6 +220,13 @@ class DispatchServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CountRunners(self, request, context):
+        """Counts the runners of the mesh.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PromoteJobs(self, request, context):
         """Leader: queues jobs whose time has come.
         """
@@ -328,6 +340,11 @@ def add_DispatchServiceServicer_to_server(servicer, server):
                     servicer.DescribeDispatcher,
                     request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.DescribeDispatcherRequest.FromString,
                     response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.DescribeDispatcherResponse.SerializeToString,
+            ),
+            'CountRunners': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountRunners,
+                    request_deserializer=jobmesh_dot_v1_dot_dispatch__service__pb2.CountRunnersRequest.FromString,
+                    response_serializer=jobmesh_dot_v1_dot_dispatch__service__pb2.CountRunnersResponse.SerializeToString,
             ),
             'PromoteJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.PromoteJobs,
@@ -669,6 +686,33 @@ class DispatchService:
             '/jobmesh.v1.DispatchService/DescribeDispatcher',
             jobmesh_dot_v1_dot_dispatch__service__pb2.DescribeDispatcherRequest.SerializeToString,
             jobmesh_dot_v1_dot_dispatch__service__pb2.DescribeDispatcherResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountRunners(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jobmesh.v1.DispatchService/CountRunners',
+            jobmesh_dot_v1_dot_dispatch__service__pb2.CountRunnersRequest.SerializeToString,
+            jobmesh_dot_v1_dot_dispatch__service__pb2.CountRunnersResponse.FromString,
             options,
             channel_credentials,
             insecure,

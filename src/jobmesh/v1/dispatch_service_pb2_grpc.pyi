@@ -57,6 +57,8 @@ class DispatchServiceStub:
     """Pauses or resumes a queue."""
     DescribeDispatcher: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.DescribeDispatcherRequest, _dispatch_service_pb2.DescribeDispatcherResponse]
     """Says who the dispatcher is, and what it is attached to."""
+    CountRunners: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.CountRunnersRequest, _dispatch_service_pb2.CountRunnersResponse]
+    """Counts the runners of the mesh."""
     PromoteJobs: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.PromoteJobsRequest, _dispatch_service_pb2.PromoteJobsResponse]
     """Leader: queues jobs whose time has come."""
     ExpireJobs: _grpc.UnaryUnaryMultiCallable[_dispatch_service_pb2.ExpireJobsRequest, _dispatch_service_pb2.ExpireJobsResponse]
@@ -103,6 +105,8 @@ class DispatchServiceAsyncStub(DispatchServiceStub):
     """Pauses or resumes a queue."""
     DescribeDispatcher: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.DescribeDispatcherRequest, _dispatch_service_pb2.DescribeDispatcherResponse]  # type: ignore[assignment]
     """Says who the dispatcher is, and what it is attached to."""
+    CountRunners: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.CountRunnersRequest, _dispatch_service_pb2.CountRunnersResponse]  # type: ignore[assignment]
+    """Counts the runners of the mesh."""
     PromoteJobs: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.PromoteJobsRequest, _dispatch_service_pb2.PromoteJobsResponse]  # type: ignore[assignment]
     """Leader: queues jobs whose time has come."""
     ExpireJobs: _aio.UnaryUnaryMultiCallable[_dispatch_service_pb2.ExpireJobsRequest, _dispatch_service_pb2.ExpireJobsResponse]  # type: ignore[assignment]
@@ -212,6 +216,14 @@ class DispatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_dispatch_service_pb2.DescribeDispatcherResponse, _abc.Awaitable[_dispatch_service_pb2.DescribeDispatcherResponse]]:
         """Says who the dispatcher is, and what it is attached to."""
+
+    @_abc_1.abstractmethod
+    def CountRunners(
+        self,
+        request: _dispatch_service_pb2.CountRunnersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_dispatch_service_pb2.CountRunnersResponse, _abc.Awaitable[_dispatch_service_pb2.CountRunnersResponse]]:
+        """Counts the runners of the mesh."""
 
     @_abc_1.abstractmethod
     def PromoteJobs(

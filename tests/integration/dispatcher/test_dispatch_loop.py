@@ -16,7 +16,7 @@ from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.broker import ADVISORIES, JOBS, Broker
 from jobmesh_dispatcher.database import Database
-from jobmesh_dispatcher.dispatch_loop import DispatchLoop
+from jobmesh_dispatcher.dispatch_loop import MOST_STRAIGHT, DispatchLoop
 from jobmesh_dispatcher.events import Events
 from jobmesh_dispatcher.nudges import Nudges
 from jobmesh_dispatcher.publisher import Publisher
@@ -152,13 +152,14 @@ async def test_what_does_not_fit_is_published_and_parked(one: Claimer) -> None:
     await until(one.nothing_waits, timeout=5)
 
 
-async def test_more_than_there_is_room_for_goes_through_the_broker(one: Claimer) -> None:
-    runner = await one.runner(slots=2)
-    jobs, messages = await one.store("t", "t", "t")
+@pytest.mark.parametrize(("slots", "jobs"), [(2, 3), (100, MOST_STRAIGHT + 1)])
+async def test_many_go_through_the_broker(one: Claimer, slots: int, jobs: int) -> None:
+    runner = await one.runner(slots=slots)
+    stored, messages = await one.store(*["t"] * jobs)
     one.after_commit.submitted(messages)
-    await until(lambda: len(runner.leases.keys() & set(jobs)) == 2, timeout=5)
+    await until(lambda: len(runner.leases.keys() & set(stored)) == min(slots, jobs), timeout=5)
     state = (await one.broker.client.jetstream().stream_info(JOBS)).state
-    assert state.last_seq == 1
+    assert state.last_seq == len(messages)
 
 
 async def test_jobs_that_fail_to_be_claimed_straight_stop_no_other(one: Claimer) -> None:

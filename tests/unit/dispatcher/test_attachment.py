@@ -71,3 +71,19 @@ async def test_the_first_fault_of_a_runner_is_what_its_stream_ends_with() -> Non
     attachment.fail(InvalidField("job_id", "must be a UUID"))
     attachment.fail(Unavailable("later"))
     assert isinstance(attachment.error, InvalidField)
+
+
+async def test_it_has_more_room_than_idle_slots() -> None:
+    said = hello(slots=3)
+    said.prefetch = 5
+    attachment = Attachment(said)
+    idle, room = [], []
+    for _ in range(9):
+        idle.append(attachment.idle)
+        room.append(attachment.room)
+        attachment.hold(claimed(attachment, 1)[0])
+    assert idle == [3, 2, 1, 0, 0, 0, 0, 0, 0]
+    assert room == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+    attachment.leases.clear()
+    attachment.set_aside = True
+    assert attachment.idle == 0

@@ -1,0 +1,103 @@
+"""What the mesh tells of itself: leader, runners, limits, and what does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+import jobmesh
+from jobmesh.client import ClusterInfo
+from jobmesh.dev.ports import PortPool
+from tests.support.fleet import Fleet, new_fleet
+from tests.support.process import clean_environment
+from tests.support.servers import TestPostgres
+from tests.support.wait import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+COUNTS = {"scheduler": 2}
+SETTINGS = {
+    "JOBMESH_APP": "tests.acceptance.handlers:app",
+    "JOBMESH_SLOTS": "7",
+    "JOBMESH_LEADER_LEASE_SECONDS": "1",
+    "JOBMESH_PAYLOAD_LIMIT_BYTES": "54321",
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def fleet(
+    tmp_path_factory: pytest.TempPathFactory, ports: PortPool, postgres: TestPostgres
+) -> AsyncIterator[Fleet]:
+    directory = tmp_path_factory.mktemp("fleet")
+    async with new_fleet(postgres, ports, directory, COUNTS, SETTINGS, Fleet) as fleet, fleet:
+        yield fleet
+
+
+async def led(mesh: jobmesh.Client, other_than: str | None = None) -> ClusterInfo:
+    """What is told once there is a leader, and a runner."""
+
+    async def told() -> list[ClusterInfo]:
+        info = await mesh.cluster()
+        return [info] if info.leader_id not in (None, other_than) and info.runners else []
+
+    return (await until(told, 10))[0]
+
+
+async def leads(fleet: Fleet, name: str) -> bool:
+    return await fleet[name].metric("jobmesh_scheduler_leader") == 1
+
+
+async def test_a_new_leader_is_told_with_its_epoch(fleet: Fleet) -> None:
+    async with fleet.client() as mesh:
+        before = await led(mesh)
+        assert before.version == jobmesh.__version__
+        assert [(g.version, g.runners, g.slots) for g in before.runners] == [
+            (jobmesh.__version__, 1, 7)
+        ]
+        assert (before.dispatchers, before.payload_limit) == (1, 54321)
+        assert before.unreachable == ()
+        (leader,) = [m for m in fleet.of("scheduler") if await leads(fleet, m.name)]
+        await leader.kill()
+        after = await led(mesh, other_than=before.leader_id)
+        assert after.epoch == (before.epoch or 0) + 1
+    await fleet.restart(leader.name)
+
+
+async def test_what_is_down_is_named_and_the_rest_is_told(fleet: Fleet) -> None:
+    async with fleet.client() as mesh:
+        await led(mesh)
+        await asyncio.gather(*(member.kill() for member in fleet.of("scheduler")))
+        info = await mesh.cluster()
+        assert (info.unreachable, info.leader_id) == (("scheduler",), None)
+        assert len(info.runners) == 1
+    await fleet.restart(*(member.name for member in fleet.of("scheduler")))
+
+
+async def test_the_command_line_shows_it(fleet: Fleet) -> None:
+    async with fleet.client() as mesh:
+        info = await led(mesh)
+    shown = await command(fleet, "cluster")
+    assert f"{info.leader_id}, epoch {info.epoch}" in shown
+    assert "1 with 7 slots" in shown
+    told = json.loads(await command(fleet, "cluster", "-o", "json"))
+    assert told["leader"]["scheduler_id"] == info.leader_id
+    assert told["limits"]["payload_bytes"] == 54321
+
+
+async def command(fleet: Fleet, *arguments: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "jobmesh.cli.main",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        env=clean_environment() | {"JOBMESH_ADDRESS": fleet.addresses("gateway")},
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0
+    return out.decode()
