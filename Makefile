@@ -67,10 +67,14 @@ test: $(READY) ## all tests, on real PostgreSQL and NATS (WORKERS=0: one after t
 .PHONY: faults
 faults: $(READY) ## hurt a mesh under load, check its history (SEED= MINUTES= …; TABLE=1: each fault alone)
 ifdef TABLE
-	JOBMESH_FAULTS_FULL=1 $(BIN)/pytest -p no:randomly -o faulthandler_timeout=0 -v tests/faults/test_table.py $(ARGS)
+	JOBMESH_FAULTS_FULL=1 $(BIN)/pytest -p no:randomly -o faulthandler_timeout=0 --log-cli-level INFO -v \
+		$(or $(FAULT_TESTS),$(TABLE_TESTS)) $(ARGS)
 else
 	$(BIN)/python -m tests.faults $(FAULT_OPTIONS) $(ARGS)
 endif
+
+TABLE_TESTS = tests/faults/test_table.py tests/faults/test_servers.py tests/faults/test_watchers.py \
+	tests/acceptance/test_shutdown.py tests/integration/scheduler/test_firing.py
 
 FAULT_OPTIONS = $(foreach option,SEED MINUTES RATE FAULTS KINDS KEEP,\
 	$(if $($(option)),--$(call lower,$(option))=$($(option))))

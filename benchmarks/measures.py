@@ -13,7 +13,7 @@ import grpc.aio
 from benchmarks.figures import Figure
 from benchmarks.floors import nats, postgres, unary
 from benchmarks.mesh import Mesh
-from benchmarks.ours import drain, latency, submits
+from benchmarks.ours import drain, firings, latency, submits
 from benchmarks.ours.requests import submission
 from benchmarks.scale import Scale
 
@@ -174,6 +174,32 @@ class Latency:
         ]
 
 
+class Firings:
+    """How late schedules fire. Once, whatever the rounds: it takes about two minutes."""
+
+    name: ClassVar[str] = "schedules"
+
+    def __init__(self) -> None:
+        self._spread: list[list[float]] = []
+        self._burst: list[list[float]] = []
+
+    async def round(self, bench: Bench) -> None:
+        if self._spread:
+            return
+        scale, reach = bench.scale, (bench.channel, bench.connection)
+        self._spread.append(await firings.spread(*reach, scale.schedules, scale.schedule_seconds))
+        self._burst.append(await firings.burst(*reach, scale.burst))
+        async with bench.mesh.runner():
+            await drain.empty(bench.connection, scale.drain_timeout)
+
+    def figures(self) -> list[Figure]:
+        return [
+            _milliseconds("firing lateness p50", self._spread, 50),
+            _milliseconds("firing lateness p99", self._spread, 99, most=100.0),
+            _milliseconds("firings of one second: the last", self._burst, 100, most=2000.0),
+        ]
+
+
 def _milliseconds(
     name: str, rounds: list[list[float]], percent: float, most: float | None = None
 ) -> Figure:
@@ -191,5 +217,5 @@ def memory_figures(peaks: dict[str, int]) -> list[Figure]:
     ]
 
 
-MEASURES: tuple[type[Measure], ...] = (Rows, Backlog, Singles, Latency)
+MEASURES: tuple[type[Measure], ...] = (Rows, Backlog, Singles, Latency, Firings)
 NAMES = tuple(measure.name for measure in MEASURES)

@@ -20,6 +20,9 @@ class Scale:
     latency_rate: int = 50
     latency_seconds: float = 10.0
     drain_timeout: float = 120.0
+    schedules: int = 10_000
+    schedule_seconds: float = 60.0
+    burst: int = 1_000
 
 
 FULL = Scale()
@@ -33,4 +36,7 @@ SMOKE = Scale(
     singles=200,
     latency_seconds=1.0,
     drain_timeout=60.0,
+    schedules=120,
+    schedule_seconds=3.0,
+    burst=50,
 )

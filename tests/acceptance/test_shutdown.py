@@ -17,6 +17,7 @@ from jobmesh.client import Change, Client, Ended, JobHandle, JobInfo, StateChang
 from jobmesh.errors import from_rpc_error
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
 from tests.acceptance import everyday
+from tests.support.effort import full
 from tests.support.mesh import DevMesh
 from tests.support.wait import until
 from tests.support.watchers import Watcher
@@ -156,16 +157,16 @@ async def revisions(job: JobHandle) -> list[int]:
         return [event.change.revision async for event in events if isinstance(event, StateChanged)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(full(900, 180))
 async def test_a_rolling_restart_under_load_shows_no_client_anything(
     client: Client, mesh: DevMesh
 ) -> None:
     """One of each service at a time, all four services at once; each caller checks its answers."""
     stop = asyncio.Event()
-    watched = await client.submit(everyday.ticker, seconds=8, pause=0.05)
+    watched = await client.submit(everyday.ticker, seconds=full(200, 8), pause=0.05)
     load = asyncio.gather(*(caller(client, number, stop) for number in range(4)))
     watching = asyncio.create_task(progress_until_end(watched))
-    for number in (1, 2):
+    for number in [1, 2] * full(10, 1):
         await restarted(mesh, *(f"{service}-{number}" for service in SERVICES))
     stop.set()
     done = [job for jobs in await load for job in jobs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,15 +21,8 @@ from tests.faults.stage import Stage
 from tests.support.fleet import Member
 from tests.support.wait import until
 
-# `make faults TABLE=1` sets it: as often, as many and as long as the table of faults says.
-FULL = bool(os.environ.get("JOBMESH_FAULTS_FULL"))
 LOOK_SECONDS = 0.05
 RUNNING_SECONDS = 20.0
-
-
-def full(many: int, few: int) -> int:
-    """How often or how much: `few` in the tests of every day."""
-    return many if FULL else few
 
 
 @dataclass
@@ -41,7 +33,7 @@ class Bench:
     mesh: Client
     history: History = field(default_factory=History)
 
-    async def submit(self, task: Any, count: int, **arguments: Any) -> list[JobHandle]:
+    async def submit(self, task: Any, count: int, /, **arguments: Any) -> list[JobHandle]:
         """So many jobs, all alike; acknowledged when this returns."""
         number = len(self.history.operations)
         ids = [f"bench-{number}-{each}" for each in range(count)]

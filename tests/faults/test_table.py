@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import statistics
 import time
@@ -14,23 +15,24 @@ import pytest
 import pytest_asyncio
 
 from jobmesh.client import JobHandle
-from jobmesh.dev.ports import PortPool
 from jobmesh.v1.broker_pb2 import WakeUp
 from tests.faults import handlers
-from tests.faults.chaos import Timeline
 from tests.faults.history import Job
-from tests.faults.rows import FULL, Bench, full
-from tests.faults.stage import LEASE_SECONDS, staged
+from tests.faults.rows import Bench
+from tests.faults.stage import LEASE_SECONDS
+from tests.support.effort import FULL, full
 from tests.support.fleet import plain_nats
 from tests.support.proxy import TcpProxy
 from tests.support.wait import until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(7200 if FULL else 150)]
 
+log = logging.getLogger(__name__)
+
 RUNNING = 100
 # More than they need: what a runner takes ahead may wait there while another one has room.
 SLOTS = 75
-SETTINGS = {"JOBMESH_SLOTS": str(SLOTS)}
+# Asked only where nothing else runs.
 AGAIN_SECONDS = 5.0
 RECOVERED_SECONDS = 30.0
 ELSEWHERE_SECONDS = 1.0
@@ -44,32 +46,16 @@ async def collector() -> AsyncIterator[TcpProxy]:
         yield collector
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(ports: PortPool, collector: TcpProxy) -> AsyncIterator[Bench]:
-    traced = {
+@pytest.fixture(scope="module")
+def settings(collector: TcpProxy) -> dict[str, str]:
+    """Everybody sends traces."""
+    return {
+        "JOBMESH_SLOTS": str(SLOTS),
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
         "OTEL_TRACES_SAMPLER": "traceidratio",
         "OTEL_TRACES_SAMPLER_ARG": "0.05",
     }
-    async with (
-        staged(ports, clock=True, settings=SETTINGS | traced) as stage,
-        stage.fleet.client() as mesh,
-    ):
-        await mesh.queues.update(handlers.LIMITED, max_running=handlers.LIMIT)
-        yield Bench(stage, mesh)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def bench(shared: Bench) -> AsyncIterator[Bench]:
-    """All of it serves; and afterwards nothing of the whole history is wrong."""
-    await shared.serving(*shared.stage.fleet.members.values())
-    try:
-        yield shared
-    finally:
-        shared.thaw()  # what a test that failed has left frozen, for the others' sake
-    await shared.serving(*shared.stage.fleet.members.values())
-    await shared.require_right(Timeline())
 
 
 async def test_jobs_of_a_killed_runner_run_again_within_5_s(bench: Bench) -> None:
@@ -86,7 +72,10 @@ async def test_jobs_of_a_killed_runner_run_again_within_5_s(bench: Bench) -> Non
         seconds += [runs[1].start - killed for runs in hit]
         await bench.serving(victim)
     assert len(seconds) >= full(200, 1)
-    assert statistics.quantiles(seconds, n=100)[98] < AGAIN_SECONDS, sorted(seconds)
+    p99 = statistics.quantiles(seconds, n=100)[98]
+    log.info("again after %.1f s (median), %.1f s (p99)", statistics.median(seconds), p99)
+    if FULL:
+        assert p99 < AGAIN_SECONDS, sorted(seconds)
 
 
 async def test_a_runner_stopped_for_three_leases_is_replaced_and_not_believed(
@@ -223,7 +212,9 @@ async def test_jobs_of_a_runner_that_is_asked_to_end_go_on_elsewhere(bench: Benc
         assert {(job.state, job.failures, job.crashes) for job in stored} == {("SUCCEEDED", 0, 0)}
         pauses += pauses_of(stored)
         await bench.serving(victim)
-    assert statistics.median(pauses) < ELSEWHERE_SECONDS, sorted(pauses)
+    log.info("elsewhere after %.2f s (median)", statistics.median(pauses))
+    if FULL:
+        assert statistics.median(pauses) < ELSEWHERE_SECONDS, sorted(pauses)
 
 
 def pauses_of(jobs: Sequence[Job]) -> list[float]:

@@ -1,0 +1,108 @@
+"""What the mesh stands on dies, or takes no writes, while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import pytest
+
+from jobmesh.client import JobHandle
+from jobmesh.dev.errors import DevError
+from jobmesh.errors import Unavailable
+from tests.faults import handlers
+from tests.faults.rows import Bench
+from tests.support.effort import FULL, full
+from tests.support.wait import until
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(7200 if FULL else 150)]
+
+CALL_SECONDS = 5.0
+# Five, as the table of faults says; more where much else runs.
+HEALED_SECONDS = full(5, 20)
+ENDED_SECONDS = 40.0
+
+
+async def test_a_dispatcher_that_dies_between_commit_and_publish_loses_nothing(
+    bench: Bench,
+) -> None:
+    fleet = bench.stage.fleet
+    jobs: list[JobHandle] = []
+    for number in range(full(500, 2)):
+        victim = fleet.of("dispatcher")[number % 2]
+        await fleet.restart(victim.name, JOBMESH_FAILPOINTS="submit.after_commit=kill")
+        while victim.running:
+            jobs += await bench.submit(handlers.quick, 3)
+        await fleet.restart(victim.name, JOBMESH_FAILPOINTS="")
+    await bench.ended(jobs, ENDED_SECONDS)
+    bench.require_once(jobs)
+
+
+async def test_a_broker_that_is_killed_under_load_loses_nothing(bench: Bench) -> None:
+    nats = bench.stage.nats
+    for _ in range(full(50, 1)):
+        jobs = await bench.submit(handlers.slow, 100, millis=200)
+        nats.kill()
+        assert nats.child is not None
+        await nats.child.wait()
+        jobs += await bench.submit(handlers.quick, 100)
+        await nats.start()
+        await bench.ended(jobs, ENDED_SECONDS)
+        bench.require_once(jobs)
+
+
+async def test_a_database_that_is_killed_under_submissions_forgets_nothing(bench: Bench) -> None:
+    for _ in range(full(20, 1)):
+        running = await bench.submit(handlers.slow, 20, millis=6000)
+        await bench.running(running)
+        before = await bench.revisions(running)
+        submitting = asyncio.gather(*(bench.submit(handlers.quick, 20) for _ in range(10)))
+        await bench.stage.postgres.kill_all()
+        await until(lambda: starts(bench), 30)
+        jobs = [job for some in await submitting for job in some]
+        await bench.ended([*jobs, *running], ENDED_SECONDS)
+        await bench.require_untouched(running, before)
+        bench.require_once(jobs)
+
+
+async def starts(bench: Bench) -> bool:
+    try:
+        await bench.stage.postgres.start()
+    except DevError:  # its children are not gone yet
+        return False
+    return True
+
+
+async def test_a_database_without_writes_is_told_by_the_deadline_and_harms_no_job(
+    bench: Bench,
+) -> None:
+    for _ in range(full(10, 1)):
+        running = await bench.submit(handlers.slow, 20, millis=4000)
+        await bench.running(running)
+        before = await bench.revisions(running)
+        await bench.stage.postgres.set_read_only(True)
+        try:
+            await every_call_is_answered(bench, running[0])
+        finally:
+            await bench.stage.postgres.set_read_only(False)
+        began = time.monotonic()
+        jobs = await bench.submit(handlers.quick, 20)
+        await bench.ended(jobs, HEALED_SECONDS)
+        assert time.monotonic() - began < HEALED_SECONDS
+        await bench.ended(running, ENDED_SECONDS)
+        await bench.require_untouched(running, before)
+
+
+async def every_call_is_answered(bench: Bench, job: JobHandle) -> None:
+    """Within its deadline: what writes is refused, what reads may be."""
+    async with bench.stage.fleet.client(timeout=CALL_SECONDS, patience=0) as mesh:
+        for number in range(6):
+            began = time.monotonic()
+            with pytest.raises(Unavailable):
+                await mesh.submit(handlers.quick)
+            assert time.monotonic() - began < CALL_SECONDS + 1, number
+        began = time.monotonic()
+        with contextlib.suppress(Unavailable):  # its dispatchers may say that they do not serve
+            assert (await mesh.job(job.id).get()).id == job.id
+        assert time.monotonic() - began < CALL_SECONDS + 1
