@@ -61,7 +61,7 @@ format: $(READY) ## format Python and protos in place
 # Tests wait for processes more than they compute: three workers suit two cores. A file stays with one.
 WORKERS ?= 3
 test: $(READY) ## all tests, on real PostgreSQL and NATS (WORKERS=0: one after the other)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # By hand: make faults SEED=7 MINUTES=10 [RATE=300] [FAULTS=10] [KINDS=runner,nats.wipe]
 .PHONY: faults

@@ -37,6 +37,6 @@ SMOKE = Scale(
     latency_seconds=1.0,
     drain_timeout=60.0,
     schedules=120,
-    schedule_seconds=3.0,
+    schedule_seconds=1.5,
     burst=50,
 )

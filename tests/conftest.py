@@ -27,6 +27,17 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# In random order within each, but what takes longest first: begun last, it would run alone.
+LONGEST_FIRST = ("faults", "acceptance", "integration", "unit")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by folder what was shuffled."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: LONGEST_FIRST.index(item.path.relative_to(here).parts[0]))
+
+
 @pytest.fixture(scope="session")
 def ports() -> Iterator[PortPool]:
     """Free ports of 127.0.0.1: `ports.take()`."""

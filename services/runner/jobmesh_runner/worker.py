@@ -44,7 +44,7 @@ class Worker:
         self._tasks = tasks
         self._connection = connection
         self._port = WorkerPort(connection)
-        self._runs: queue.SimpleQueue[m.Run | None] = queue.SimpleQueue()
+        self._runs: queue.SimpleQueue[tuple[m.Run, Attempt] | None] = queue.SimpleQueue()
         self._loop = uvloop.new_event_loop()
         self._lock = threading.Lock()
         self._number = 0
@@ -55,19 +55,15 @@ class Worker:
         """Run what comes until the runner hangs up."""
         threading.Thread(target=self._read, name="runner", daemon=True).start()
         self._port.send(m.Ready())
-        while (run := self._runs.get()) is not None:
-            self._execute(run)
+        while (begun := self._runs.get()) is not None:
+            self._execute(*begun)
 
-    def _execute(self, run: m.Run) -> None:
-        assignment = Assignment.FromString(run.assignment)
-        task = self._tasks[assignment.type]
-        attempt = Attempt(assignment, task)
+    def _execute(self, run: m.Run, attempt: Attempt) -> None:
         attempt.began_at = time.perf_counter()
         self._port.begin(run.run)
-        with self._lock:
-            self._number, self._attempt = run.run, attempt
         invocation = Invocation(self._port, run.limit_bytes)
-        if task.is_async:
+        assert attempt.task is not None
+        if attempt.task.is_async:
             report = self._run_on_loop(invocation, attempt)
         else:
             report = contextvars.copy_context().run(invocation.run_sync, attempt)
@@ -101,13 +97,15 @@ class Worker:
                 self._handle(m.decode_to_worker(self._connection.recv_bytes(m.MOST_BYTES)))
         except (EOFError, OSError):
             self._runs.put(None)
+        except Exception:
+            log.exception("what the runner said cannot be acted on")  # other code, other tasks
+            os._exit(1)
         if self._busy:
             os._exit(1)  # its runner is gone: whatever it does would not be recorded
 
     def _handle(self, message: m.ToWorker) -> None:
         if isinstance(message, m.Run):
-            self._busy = True
-            self._runs.put(message)
+            self._begin(message)
             return
         with self._lock:
             attempt = self._attempt if message.run == self._number else None
@@ -119,6 +117,15 @@ class Worker:
             self._port.checkpoint_answered(message, attempt)
         else:
             self._port.step_answered(message, attempt)
+
+    def _begin(self, run: m.Run) -> None:
+        """Known from here on: a stop may come before the handler is called."""
+        assignment = Assignment.FromString(run.assignment)
+        attempt = Attempt(assignment, self._tasks[assignment.type])
+        with self._lock:
+            self._number, self._attempt = run.run, attempt
+        self._busy = True
+        self._runs.put((run, attempt))
 
     def _stop(self, attempt: Attempt, stop: Stop) -> None:
         attempt.stop = stop

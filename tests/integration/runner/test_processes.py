@@ -137,14 +137,28 @@ async def test_a_handler_in_a_process_is_told_to_stop(peer: Peer, runner: Start)
     link = await begin(peer, runner(peer, app=APP))
     claims = [job("wait"), job("wait.sync")]
     link.assign(*claims)
+    await until(lambda: sum(line.startswith("pid ") for line in link.lines) == 2, TIMEOUT)
     for claim in claims:
-        await begun(link, claim)
         link.cancel(claim, "enough")
     for claim in claims:
         report = await link.report_of(claim, TIMEOUT)
         assert report.WhichOneof("outcome") == "cancelled"
         assert not report.cancelled.abandoned
     await until(lambda: link.lines.count("told: the job was cancelled: enough") == 2)
+
+
+@pytest.mark.parametrize("task", ["wait", "wait.sync"])
+async def test_a_stop_that_comes_before_the_handler_is_called_is_not_lost(
+    peer: Peer, runner: Start, task: str
+) -> None:
+    link = await begin(peer, runner(peer, app=APP))
+    for _ in range(10):
+        link.assign(claim := job(task))
+        await begun(link, claim)
+        link.cancel(claim, "enough")
+        report = await link.report_of(claim, TIMEOUT)
+        assert report.WhichOneof("outcome") == "cancelled"
+        assert not report.cancelled.abandoned
 
 
 async def test_one_that_does_not_stop_is_killed_with_what_it_started(
