@@ -73,7 +73,7 @@ else
 	$(BIN)/python -m tests.faults $(FAULT_OPTIONS) $(ARGS)
 endif
 
-TABLE_TESTS = tests/faults/test_table.py tests/faults/test_servers.py tests/faults/test_watchers.py \
+TABLE_TESTS = tests/faults/test_table.py tests/faults/test_surroundings.py \
 	tests/acceptance/test_shutdown.py tests/integration/scheduler/test_firing.py
 
 FAULT_OPTIONS = $(foreach option,SEED MINUTES RATE FAULTS KINDS KEEP,\

@@ -7,12 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+import jobmesh
 from jobmesh.channels import open_channel
 from jobmesh.dev.ports import PortPool
 from tests.acceptance.handlers import note
@@ -30,6 +32,7 @@ SETTINGS = {
     "JOBMESH_SESSION_LEASE_SECONDS": "5",
 }
 SERVED = "jobmesh_grpc_requests_total"
+LIST = "DispatchService/FindJobs"
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 # A call that meets a dead one is repeated elsewhere; the rest is a machine with two busy cores.
@@ -46,7 +49,7 @@ class Balanced(Fleet):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def fleet(
+async def shared(
     tmp_path_factory: pytest.TempPathFactory, ports: PortPool, postgres: TestPostgres
 ) -> AsyncIterator[Balanced]:
     directory = tmp_path_factory.mktemp("fleet")
@@ -68,12 +71,30 @@ async def fleet(
         yield made
 
 
-async def served(member: Member, service: str) -> float:
-    """Calls of a service that were answered well."""
+@pytest_asyncio.fixture(loop_scope="module")
+async def fleet(shared: Balanced) -> Balanced:
+    """Each gateway reaches both dispatchers, whatever an earlier test has cut."""
+    for gateway in shared.of("gateway"):
+        await until(partial(reaches_both, shared, gateway), 30, shared.trouble, interval=0.1)
+    return shared
+
+
+async def reaches_both(fleet: Balanced, gateway: Member) -> bool:
+    dispatchers = fleet.of("dispatcher")
+    before = [await served(dispatcher, LIST) for dispatcher in dispatchers]
+    async with jobmesh.connect(gateway.address) as mesh:
+        for _ in range(2 * len(dispatchers)):
+            _ = [job async for job in mesh.list(limit=1)]
+    after = [await served(dispatcher, LIST) for dispatcher in dispatchers]
+    return all(now > then for now, then in zip(after, before, strict=True))
+
+
+async def served(member: Member, method: str) -> float:
+    """Calls of a service, or of one of its methods, that were answered well."""
     return sum(
         value
         for labels, value in await member.metrics(SERVED)
-        if labels["code"] == "OK" and f".{service}/" in labels["method"]
+        if labels["code"] == "OK" and f".{method}" in labels["method"]
     )
 
 

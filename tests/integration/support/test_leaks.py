@@ -13,10 +13,11 @@ from tests.support.leaks import children, describe, require_no_tasks_beside
 
 def test_a_child_is_seen_until_it_is_waited_for() -> None:
     before = children()
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     assert children() - before == {process.pid}
-    assert "input()" in describe({process.pid})
-    process.communicate(b"\n")
+    assert "sleep(60)" in describe({process.pid})
+    process.kill()
+    process.wait()
     assert children() == before
 
 
