@@ -86,7 +86,8 @@ class DispatchLoop:
         """Stop claiming; what is at hand is delivered to others after the ack wait."""
         self._stopping = True
         await self._owner.stop()
-        self._after_commit.settled([], self._fresh)
+        left, self._fresh = self._fresh, []
+        self._after_commit.settled([], left)
         await self.pulls.stop()
         await self._acks.stop()
 
