@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEDULES_A_TURN = 1000
-ORDERS_A_CALL = 250
+# Few enough that the first are fired while others are still on their way.
+ORDERS_A_CALL = 64
 CALLS_AT_ONCE = 4
 # A schedule that another scheduler has just made is not known here until we look again.
 LONGEST_PAUSE = 0.25
