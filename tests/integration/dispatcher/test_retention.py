@@ -222,3 +222,35 @@ async def test_no_batch_begins_after_the_time_is_up(connection: Connection) -> N
     assert not done.complete
     assert done.partitions == 0
     assert (await retain(connection)).partitions == 1
+
+
+async def test_records_of_firings_are_kept_for_90_days_and_what_waits_for_its_turn_for_longer(
+    connection: Connection,
+) -> None:
+    schedule, dropped = UUID(new_id()), UUID(new_id())
+    await connection.execute(
+        """INSERT INTO jobmesh.schedules
+               (uid, namespace, schedule_id, definition, job, overlap_policy, cursor_time)
+           VALUES ($1, 'default', 's', '', '', 'ALLOW', now())""",
+        schedule,
+    )
+    wanted: list[tuple[UUID, str]] = []
+    for uid, days, outcome, is_kept in (
+        (schedule, 91, "SKIPPED", False),
+        (schedule, 89, "SKIPPED", True),
+        (schedule, 91, "BUFFERED", True),
+        (dropped, 91, "BUFFERED", False),
+    ):
+        time = datetime.now(UTC) - days * DAY - timedelta(seconds=len(wanted) + 1)
+        await connection.execute(
+            """INSERT INTO jobmesh.firings (schedule_uid, fire_time, kind, outcome, record_time)
+               VALUES ($1, $2, 'DUE', $3, $2)""",
+            uid,
+            time,
+            outcome,
+        )
+        if is_kept:
+            wanted.append((uid, outcome))
+    assert (await retain(connection)).firings == 2
+    rows = await connection.fetch("SELECT schedule_uid, outcome FROM jobmesh.firings")
+    assert sorted((row["schedule_uid"], row["outcome"]) for row in rows) == sorted(wanted)
