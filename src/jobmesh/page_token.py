@@ -130,6 +130,8 @@ def _decode(token: str, scope: bytes) -> bytes:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise _refused() from None
+    if base64.urlsafe_b64encode(raw).rstrip(b"=").decode() != token:
+        raise _refused()  # the same bytes in another spelling, which we do not write
     version, checksum = raw[:1], raw[1 : 1 + _CHECKSUM_BYTES]
     position = raw[1 + _CHECKSUM_BYTES :]
     if version != _VERSION or checksum != _checksum(position, scope):

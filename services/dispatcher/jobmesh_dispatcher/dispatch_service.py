@@ -14,7 +14,7 @@ from jobmesh.v1.job_pb2 import JOB_VIEW_FULL, Job
 from jobmesh_dispatcher.firings import Firings
 from jobmesh_dispatcher.leader_calls import LeaderCalls
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.cancel import cancel
+from jobmesh_dispatcher.store.cancel import Cancelled, cancel
 from jobmesh_dispatcher.store.queues import QueueChange, change_queue, read_queues, set_paused
 from jobmesh_dispatcher.store.reads import find_jobs, read_attempts, read_jobs, read_log_page
 from jobmesh_dispatcher.store.release import release_held
@@ -22,13 +22,15 @@ from jobmesh_dispatcher.store.revive import revive
 
 if TYPE_CHECKING:
     import grpc
+    from asyncpg import Record
 
     from jobmesh_dispatcher.after_commit import AfterCommit
-    from jobmesh_dispatcher.database import Database
+    from jobmesh_dispatcher.database import Connection, Database
     from jobmesh_dispatcher.intake import Intake
     from jobmesh_dispatcher.queue_cache import QueueCache
     from jobmesh_dispatcher.roster import Roster
     from jobmesh_dispatcher.sessions import Sessions
+    from jobmesh_dispatcher.store.outbox import OutboxMessage
 
     Context = grpc.aio.ServicerContext[object, object]
 
@@ -110,13 +112,16 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         wanted = request.request
         job_id = UUID(wanted.job_id)
         expected = wanted.expected_revision if wanted.HasField("expected_revision") else None
-        done = await self._database.run(
-            lambda c: cancel(c, request.namespace, job_id, wanted.reason, expected)
-        )
+
+        async def act(connection: Connection) -> tuple[Cancelled, Job]:
+            done = await cancel(connection, request.namespace, job_id, wanted.reason, expected)
+            return done, await _read_job(connection, request.namespace, wanted.job_id)
+
+        done, job = await self._database.run(act)
         self._after_commit.changed([done.row] if done.row else [], [])
         if done.session_id is not None:
             self._stop_handler(job_id, done.session_id)
-        return pb.StopJobResponse(job=await self._read_job(request.namespace, wanted.job_id))
+        return pb.StopJobResponse(job=job)
 
     def _stop_handler(self, job_id: UUID, session_id: UUID) -> None:
         if self._roster.get(session_id) is not None:
@@ -128,20 +133,15 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         self, request: pb.ReviveJobRequest, context: Context
     ) -> pb.ReviveJobResponse:
         """Queue a terminal job again."""
-        row, messages = await self._database.run(
-            lambda c: revive(c, request.namespace, request.request)
-        )
-        self._after_commit.changed([row], messages)
-        return pb.ReviveJobResponse(
-            job=await self._read_job(request.namespace, request.request.job_id)
-        )
+        wanted = request.request
 
-    async def _read_job(self, namespace: str, job_id: str) -> Job:
-        async with self._database.connection() as connection:
-            jobs = await read_jobs(connection, namespace, [job_id], JOB_VIEW_FULL)
-        if not jobs:
-            raise NotFound.job(job_id)
-        return jobs[0]
+        async def act(connection: Connection) -> tuple[Record, list[OutboxMessage], Job]:
+            row, messages = await revive(connection, request.namespace, wanted)
+            return row, messages, await _read_job(connection, request.namespace, wanted.job_id)
+
+        row, messages, job = await self._database.run(act)
+        self._after_commit.changed([row], messages)
+        return pb.ReviveJobResponse(job=job)
 
     async def ReadQueues(
         self, request: pb.ReadQueuesRequest, context: Context
@@ -215,3 +215,11 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         return pb.DescribeDispatcherResponse(
             dispatcher_id=self._dispatcher_id, version=__version__, sessions=sessions
         )
+
+
+async def _read_job(connection: Connection, namespace: str, job_id: str) -> Job:
+    """The job as the decision leaves it: read in its transaction, before anybody can go on."""
+    jobs = await read_jobs(connection, namespace, [job_id], JOB_VIEW_FULL)
+    if not jobs:
+        raise NotFound.job(job_id)
+    return jobs[0]

@@ -9,15 +9,20 @@ import sys
 import pytest
 
 from tests.support.leaks import children, describe, require_no_tasks_beside
+from tests.support.wait import until
 
 
-def test_a_child_is_seen_until_it_is_waited_for() -> None:
+async def test_a_child_is_seen_until_it_is_waited_for() -> None:
     before = children()
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    process = subprocess.Popen(command)  # noqa: ASYNC220 - it takes milliseconds
     assert children() - before == {process.pid}
-    assert "sleep(60)" in describe({process.pid})
-    process.kill()
-    process.wait()
+    try:
+        # A process that has just begun another program has no command line yet.
+        await until(lambda: "sleep(60)" in describe({process.pid}), 5)
+    finally:
+        process.kill()
+        process.wait()
     assert children() == before
 
 
