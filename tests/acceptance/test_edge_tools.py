@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from jobmesh.channels import open_channel
 from jobmesh.client import Client
+from jobmesh.client.calls import SERVICES
 from jobmesh.ids import new_id
 from jobmesh.v1.dispatch_service_pb2 import DescribeDispatcherRequest
 from jobmesh.v1.dispatch_service_pb2_grpc import DispatchServiceStub
@@ -76,6 +77,7 @@ async def test_list_names_the_public_services_and_no_others(mesh: DevMesh) -> No
     listed = (await grpcurl(mesh, "list")).succeeded().split()
     public = {f"jobmesh.v1.{name}Service" for name in ("Job", "Mesh", "Queue", "Schedule")}
     assert public <= set(listed)
+    assert set(SERVICES) == public  # whose calls clients repeat
     assert {name for name in listed if name.startswith("jobmesh.")} == public
     assert "grpc.health.v1.Health" in listed
     methods = (await grpcurl(mesh, "list", "jobmesh.v1.JobService")).succeeded().split()

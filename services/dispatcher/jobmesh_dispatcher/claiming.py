@@ -109,7 +109,7 @@ def least_loaded(job: Candidate, seats: Sequence[Seat]) -> Seat | None:
     return best
 
 
-def deal(jobs: int, seats: Sequence[Seat]) -> list[Seat]:
+def spread_out(jobs: int, seats: Sequence[Seat]) -> list[Seat]:
     """A runner for each of so many jobs of which nothing is known yet: the least loaded, in turn.
 
     None at all if it could matter which job goes to which: the runners differ, or have not room for

@@ -17,7 +17,7 @@ from jobmesh.errors import BackendUnavailable
 from jobmesh.server.metrics import counter, histogram
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.assignments import assignment_of
-from jobmesh_dispatcher.claiming import Candidate, Seat, deal, idle_seat, set_aside
+from jobmesh_dispatcher.claiming import Candidate, Seat, idle_seat, set_aside, spread_out
 from jobmesh_dispatcher.pulls import jobs_named
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held, claim_lonely
@@ -67,13 +67,13 @@ class Claims:
         await failpoints.reach("claim.straight")
         named = {message.id: jobs_named(message.body) for message in messages}
         job_ids = [job_id for jobs in named.values() for job_id in jobs]
-        tokens = sorted({message.subject.split(".")[2] for message in messages})
+        tokens = sorted({message.token for message in messages})
         left = set(await self._at_once(job_ids, tokens))
         return [message for message in messages if left.isdisjoint(named[message.id])]
 
     async def _at_once(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
         """Claim those that nothing stands in the way of; the others."""
-        seats = deal(len(job_ids), self._roster.seats())
+        seats = spread_out(len(job_ids), self._roster.seats())
         if not seats:
             return job_ids
         claimed = await _in_time(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-SERVICES = ("jobmesh.v1.JobService", "jobmesh.v1.QueueService", "jobmesh.v1.ScheduleService")
+SERVICES = tuple(f"jobmesh.v1.{name}Service" for name in ("Job", "Mesh", "Queue", "Schedule"))
 # Streams opened before all replicas are connected would all land on the first one.
 SPREAD_SECONDS = 1.0
 

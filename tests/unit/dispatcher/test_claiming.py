@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobmesh.ids import new_id
-from jobmesh_dispatcher.claiming import Candidate, QueueLimit, Seat, deal, decide
+from jobmesh_dispatcher.claiming import Candidate, QueueLimit, Seat, decide, spread_out
 
 QUEUES = ["a", "b"]
 TYPES = ["x", "y", "z"]
@@ -111,7 +111,7 @@ alike_strategy = st.lists(
 
 @given(alike_strategy, st.integers(1, 20))
 def test_what_is_dealt_unseen_is_what_would_be_decided(seats: list[Seat], jobs: int) -> None:
-    dealt = deal(jobs, seats)
+    dealt = spread_out(jobs, seats)
     assert bool(dealt) == (sum(s.free for s in seats) >= jobs)
     decision = decide([candidate() for _ in range(jobs)], {}, seats)
     if dealt:
@@ -122,12 +122,12 @@ def test_what_is_dealt_unseen_is_what_would_be_decided(seats: list[Seat], jobs: 
 def test_nothing_is_dealt_unseen_to_runners_that_differ(seats: list[Seat], jobs: int) -> None:
     before = [(s.free, s.running) for s in seats]
     kinds = {(s.types, s.queues) for s in seats if s.free}
-    assert len(kinds) == 1 or deal(jobs, seats) == []
+    assert len(kinds) == 1 or spread_out(jobs, seats) == []
     assert [(s.free, s.running) for s in seats] == before
 
 
 def test_a_runner_that_is_set_aside_is_dealt_nothing() -> None:
     aside, other = seat({"x"}, 4), seat({"x"}, 1)
     aside.set_aside = True
-    assert deal(1, [aside, other]) == [other]
-    assert deal(2, [aside, other]) == []
+    assert spread_out(1, [aside, other]) == [other]
+    assert spread_out(2, [aside, other]) == []
