@@ -145,15 +145,16 @@ class Fleet:
 
     async def start(self) -> None:
         """Start all, and wait until all serve."""
-        await asyncio.gather(*(member.start() for member in self.members.values()))
-        await asyncio.gather(*(member.ready() for member in self.members.values()))
+        # Whoever finds no dispatcher yet tries again a second later.
+        dispatchers = self.of("dispatcher")
+        await _started(dispatchers)
+        await _started(member for member in self.members.values() if member not in dispatchers)
 
     async def restart(self, *names: str, **once: str) -> None:
         """Kill what still runs of these, start them, and wait until they serve."""
         members = [self.members[name] for name in names]
         await asyncio.gather(*(member.kill() for member in members if member.running))
-        await asyncio.gather(*(member.start(**once) for member in members))
-        await asyncio.gather(*(member.ready() for member in members))
+        await _started(members, **once)
 
     def client(self, **options: Any) -> jobmesh.Client:
         """A client of all gateways."""
@@ -284,6 +285,14 @@ def via(dsn: str, port: int) -> str:
     """The same database by another port."""
     parts = urlsplit(dsn)
     return parts._replace(netloc=f"{parts.netloc.rpartition(':')[0]}:{port}").geturl()
+
+
+async def _started(members: Iterable[Member], **once: str) -> None:
+    async def start(member: Member) -> None:
+        await member.start(**once)
+        await member.ready()
+
+    await asyncio.gather(*map(start, members))
 
 
 def _warnings(log: Path) -> Iterable[str]:

@@ -10,20 +10,26 @@ from pathlib import Path
 from tests.support.wait import until
 
 SETTLE = 1.0
-# Started once by the standard library and kept for the life of the process.
-KEPT = ("resource_tracker", "forkserver")
+# Started once and kept for the life of the process: of the standard library, and of `forked`.
+KEPT = ("resource_tracker", "forkserver", "tests.support.forked")
 # Each tells the processes of something that outlives a test, such as a mesh shared by a module.
 shared: list[Callable[[], set[int]]] = []
 
 
 def children() -> set[int]:
-    """Direct child processes of this one, without shared ones."""
+    """Child processes of this one, without shared ones; also those that were forked for it."""
+    direct = _children_of("self")
+    kept = {pid for pid in direct if any(word in command_of(pid) for word in KEPT)}
+    found = (direct - kept).union(*map(_children_of, kept))
+    return found.difference(*(pids() for pids in shared))
+
+
+def _children_of(process: int | str) -> set[int]:
     found: set[int] = set()
-    for file in Path("/proc/self/task").glob("*/children"):
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # a thread that has just ended
             found.update(int(pid) for pid in file.read_text().split())
-    found.difference_update(*(pids() for pids in shared))
-    return {pid for pid in found if not any(word in command_of(pid) for word in KEPT)}
+    return found
 
 
 def command_of(pid: int) -> str:

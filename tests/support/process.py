@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,13 +13,14 @@ from typing import Self
 from jobmesh.dev.child import Child, Program
 from jobmesh.dev.errors import tail
 from jobmesh.dev.probe import answers_ok
+from tests.support import forked
 from tests.support.wait import until
 
 STOP_GRACE = 40.0
 
 
 class ServiceProcess:
-    """`jobmesh <service>` as a child that dies with the test.
+    """`jobmesh <service>` as a child that dies with the test (see `forked`), or another `command`.
 
     `environment` is added to a clean one: no JOBMESH_ variable of the caller gets in. Its HTTP port
     is taken from JOBMESH_HTTP_PORT, its output goes to `log`.
@@ -37,10 +37,11 @@ class ServiceProcess:
         self._environment = clean_environment() | dict(environment)
         self._program = Program(
             name=service,
-            command=command or (sys.executable, "-m", "jobmesh.cli.main", service),
+            command=command or (service,),
             log=log,
             environment=self._environment,
         )
+        self._begin = Child.start if command else forked.start
         self.child: Child | None = None
 
     @property
@@ -52,7 +53,7 @@ class ServiceProcess:
         return f"127.0.0.1:{self._environment['JOBMESH_HTTP_PORT']}"
 
     async def start(self) -> None:
-        self.child = await Child.start(self._program)
+        self.child = await self._begin(self._program)
 
     async def ready(self, timeout: float = 30.0) -> None:
         """Wait until /readyz answers 200; fails at once, with its log, if the process ends."""

@@ -1,6 +1,7 @@
-"""A process that runs handlers for a runner, one at a time: ``python -m jobmesh_runner.worker``.
+"""A process that runs handlers for a runner, one at a time.
 
-Started afresh and not forked, since the runner has threads and a channel. The handler gets the main
+Forked from a process that knows nothing of the runner, which has threads and a channel, nor of the
+app, which each loads afresh: ``python -m jobmesh_runner.worker``. The handler gets the main
 thread: an ``async`` one on a loop that is kept, a plain one directly. A second thread reads what
 the runner says; when the runner is gone, the process ends, whatever its handler is doing.
 """
@@ -21,9 +22,11 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+import msgspec
 import uvloop
 
 from jobmesh.server import logs, tracing
+from jobmesh.server.fork_server import serve
 from jobmesh.task import Task
 from jobmesh.v1.runner_service_pb2 import Assignment, Report
 from jobmesh_runner import worker_messages as m
@@ -145,23 +148,23 @@ def _stop_on_loop(attempt: Attempt, stop: Stop) -> None:
     attempt.handle.cancel(stop.reason)
 
 
-def main(arguments: list[str]) -> None:
-    """Of a process started by :mod:`jobmesh_runner.worker_process`."""
-    pipe, faults, *apps = arguments
+def become(payload: bytes, fds: list[int]) -> None:
+    """Of a process that :mod:`jobmesh_runner.worker_process` asked for: the apps, pipe, faults."""
+    apps = msgspec.msgpack.decode(payload, type=list[str])
+    pipe, faults = fds
     # Its runner decides when it ends, also if somebody signals all that belongs to it. Not ignored,
     # which what handlers start would inherit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    os.set_inheritable(int(pipe), False)
-    faulthandler.enable(int(faults))
+    faulthandler.enable(faults)
     logs.configure(NAME)
     tracing.configure(NAME)
     asyncio.set_event_loop(None)
-    Worker(load_tasks(apps), Connection(int(pipe))).run()
+    Worker(load_tasks(apps), Connection(pipe)).run()
     tracing.shutdown()
     logging.shutdown()
     os._exit(0)  # handlers may have left threads behind
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve(int(sys.argv[1]), become)

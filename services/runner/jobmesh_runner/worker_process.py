@@ -6,8 +6,6 @@ import os
 import queue
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ from typing import IO
 
 import msgspec
 
+from jobmesh.server.forked import ForkServer
 from jobmesh_runner import worker_messages as m
 from jobmesh_runner.attempt import Stop
 
@@ -42,16 +41,12 @@ class WorkerProcess:
     read would wait for ever.
     """
 
-    def __init__(self, apps: Sequence[str]) -> None:
+    def __init__(self, forks: ForkServer, apps: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
         self._faults: IO[bytes] = tempfile.TemporaryFile(prefix="jobmesh-faults-")  # noqa: SIM115
         with theirs:
-            fds = (theirs.fileno(), self._faults.fileno())
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "jobmesh_runner.worker", *map(str, fds), *apps],
-                pass_fds=fds,
-                stdin=subprocess.DEVNULL,
-                process_group=0,  # a handler's own children are ended with it
+            self._process = forks.fork(
+                msgspec.msgpack.encode(apps), (theirs.fileno(), self._faults.fileno())
             )
         self._connection = Connection(os.dup(self._socket.fileno()))
         self._posted: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -80,9 +75,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End it at once, and what it has started."""
-        if self.is_alive():
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def is_alive(self) -> bool:
         """Whether it runs."""
@@ -110,7 +103,7 @@ class WorkerProcess:
     def _death(self) -> ProcessDied:
         try:
             code = self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+        except TimeoutError:
             self.kill()
             code = self._process.wait()
         return ProcessDied(describe(code), self._last_words())
@@ -133,7 +126,7 @@ class WorkerProcess:
         self.hang_up()
         try:
             self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+        except TimeoutError:
             self.kill()
             self._process.wait()
         self._posted.put(None)

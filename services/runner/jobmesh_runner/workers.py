@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from jobmesh.server.forked import ForkServer
 from jobmesh_runner.worker_messages import Ready
 from jobmesh_runner.worker_process import READY_SECONDS, ProcessDied, WorkerProcess
 
@@ -26,6 +27,7 @@ class Workers:
 
     def __init__(self, apps: Sequence[str]) -> None:
         self._apps = tuple(apps)
+        self._forks = ForkServer("jobmesh_runner.worker")
         self._lock = threading.Lock()
         self._starting = threading.Semaphore(STARTS_AT_ONCE)
         self._idle: list[tuple[float, WorkerProcess]] = []  # since when; the youngest last
@@ -88,11 +90,12 @@ class Workers:
             worker.hang_up()
         for worker in idle:
             self.discard(worker)
+        self._forks.close()
 
     def _start(self) -> WorkerProcess:
         with self._starting:
             try:
-                worker = WorkerProcess(self._apps)
+                worker = WorkerProcess(self._forks, self._apps)
             except OSError as error:
                 raise NoProcess(str(error)) from error
             with self._lock:

@@ -7,10 +7,11 @@ import contextlib
 import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, STDOUT, Process
+from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from jobmesh.dev.account import Account
 from jobmesh.dev.errors import ProgramFailed
@@ -30,6 +31,20 @@ class Program:
     directory: Path | None = None
     orphan_signal: signal.Signals = signal.SIGKILL
     account: Account | None = None
+
+
+class Process(Protocol):
+    """What a child needs of its process; as asyncio has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    async def wait(self) -> int: ...
+
+    def send_signal(self, signal: int, /) -> None: ...
 
 
 class Child:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
@@ -13,13 +12,6 @@ from jobmesh.dev.ports import PortPool
 from tests.integration.runner.peer import Peer
 from tests.support.process import ServiceProcess
 
-SERVE = (
-    "import sys\n"
-    "from jobmesh.server.config import load\n"
-    "from jobmesh_runner.config import RunnerConfig\n"
-    "from jobmesh_runner.main import run\n"
-    "sys.exit(run(load(RunnerConfig, component='runner')))\n"
-)
 Start = Callable[..., ServiceProcess]
 
 
@@ -53,7 +45,7 @@ async def runner(ports: PortPool, tmp_path: Path) -> AsyncIterator[Start]:
             **(beside or {}),
         }
         log = tmp_path / f"runner-{number}.log"
-        process = ServiceProcess("runner", environment, log, (sys.executable, "-c", SERVE))
+        process = ServiceProcess("runner", environment, log)
         processes.append(process)
         return process
 

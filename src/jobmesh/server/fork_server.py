@@ -1,0 +1,155 @@
+"""A process that others are forked from, so that a start costs milliseconds in place of imports.
+
+It has one thread, no loop and no channel, so that a fork copies no lock that somebody holds and no
+connection that two would then share. What it forks has imported what it has, and nothing of whoever
+asked for it: neither its memory nor its descriptors but those that came along.
+
+The protocol, over a stream socket whose other end is :class:`jobmesh.server.forked.ForkServer`: a
+length of 4 bytes comes with descriptors, the first of them to be told the end on; as many bytes
+follow. The answer is the process id in 4 bytes, or a negative errno. How a process has ended is
+written to its own descriptor, as 4 bytes. When the other end is gone, the server ends, and what it
+has forked is left to find out by itself.
+
+The technique is that of `multiprocessing.forkserver`, which may not be used from several threads,
+and runs the main module of its parent again in each process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+NUMBER_BYTES = 4
+MOST_FDS = 8
+MOST_BYTES = 1 << 20
+
+Become = Callable[[bytes, list[int]], object]
+
+
+class _Server:
+    def __init__(self, control: socket.socket, become: Become) -> None:
+        self._control = control
+        self._become = become
+        self._statuses: dict[int, int] = {}  # by process, where its end is told
+        self._wake, self._waker = os.pipe()
+
+    def run(self) -> None:
+        """Fork until nobody asks any more."""
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._waker, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # ignored, it would not wake us
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        control = self._control.fileno()
+        while True:
+            ready, _, _ = select.select([control, self._wake], [], [])
+            if self._wake in ready:
+                os.read(self._wake, 4096)
+                self._reap()
+            if control in ready and not self._serve_one():
+                return
+
+    def _reap(self) -> None:
+        while self._statuses:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            told = self._statuses.pop(pid)
+            code = os.waitstatus_to_exitcode(status)
+            with contextlib.suppress(BrokenPipeError):  # nobody asks any more
+                os.write(told, to_bytes(code))
+            os.close(told)
+
+    def _serve_one(self) -> bool:
+        head, fds, _, _ = socket.recv_fds(self._control, NUMBER_BYTES, MOST_FDS)
+        if not head:
+            return False
+        payload = receive_exactly(self._control, from_bytes(head))
+        told, *given = fds
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(told)
+            pid = -(error.errno or 1)
+        if pid == 0:
+            os.close(told)  # that is for us to tell, and for its absence to tell if we are killed
+            self._be(payload, given)
+        for fd in given:
+            os.close(fd)
+        if pid > 0:
+            self._statuses[pid] = told
+            _lead_group(pid)
+        self._control.sendall(to_bytes(pid))
+        return True
+
+    def _be(self, payload: bytes, given: list[int]) -> NoReturn:
+        code = 1
+        try:
+            self._leave_server()
+            self._become(payload, given)
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _leave_server(self) -> None:
+        _lead_group(0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._control.close()
+        for fd in (self._wake, self._waker, *self._statuses.values()):
+            os.close(fd)
+
+
+def serve(control: int, become: Become) -> None:
+    """Fork processes that ``become(payload, descriptors)``, until the other end is closed.
+
+    The descriptors are theirs to close. An exit code is as that of a program: 0 unless it raised.
+    """
+    gc.collect()
+    gc.freeze()  # what all share would be copied as soon as one collects
+    with socket.socket(fileno=control) as connection:
+        connection.set_inheritable(False)
+        _Server(connection, become).run()
+
+
+def receive_exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes.
+
+    :raises EOFError: there are fewer.
+    """
+    received = bytearray()
+    while len(received) < size:
+        part = connection.recv(size - len(received))
+        if not part:
+            raise EOFError
+        received += part
+    return bytes(received)
+
+
+def to_bytes(number: int) -> bytes:
+    """A number as it is sent."""
+    return number.to_bytes(NUMBER_BYTES, "big", signed=True)
+
+
+def from_bytes(sent: bytes) -> int:
+    """Such a number."""
+    return int.from_bytes(sent, "big", signed=True)
+
+
+def _lead_group(pid: int) -> None:
+    """Done by both, as a signal to the group may come at once."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # ended, or another program now
+        os.setpgid(pid, 0)

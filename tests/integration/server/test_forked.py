@@ -1,0 +1,113 @@
+"""Processes forked from a server: what they are given, how their end is known."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobmesh.server.forked import LOST, Forked, ForkServer
+from tests.support.wait import until
+
+ROOM = 20.0
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    made = ForkServer("tests.support.offspring")
+    yield made
+    made.close()
+
+
+def server_of(process: Forked) -> int:
+    status = Path(f"/proc/{process.pid}/stat").read_text()
+    return int(status.rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [("return", 0), ("exit 3", 3), ("raise", 1), ("signal", -signal.SIGSEGV)],
+)
+def test_how_it_ended_is_known(server: ForkServer, word: str, code: int) -> None:
+    process = server.fork(word.encode(), [])
+    assert process.wait(ROOM) == code
+    assert process.poll() == process.wait() == code
+
+
+def test_it_leads_a_group_and_has_what_it_was_given(server: ForkServer) -> None:
+    reader, writer = os.pipe()
+    process = server.fork(b"exit 0", [writer])
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert file.read() == f"{process.pid} exit 0"
+    assert process.wait(ROOM) == 0
+
+
+def test_it_runs_until_it_is_killed_and_others_do_not_notice(server: ForkServer) -> None:
+    first, second = (server.fork(b"wait", []) for _ in range(2))
+    with pytest.raises(TimeoutError):
+        first.wait(0.05)
+    assert first.poll() is None
+    first.kill()
+    assert first.wait(ROOM) == -signal.SIGKILL
+    assert second.poll() is None
+    second.kill()
+    assert second.wait(ROOM) == -signal.SIGKILL
+    first.kill()  # whose number that is now is not ours to know
+
+
+def test_many_threads_fork_at_once(server: ForkServer) -> None:
+    codes: list[int] = []
+
+    def fork(code: int) -> None:
+        codes.append(server.fork(f"exit {code}".encode(), []).wait(ROOM))
+
+    threads = [threading.Thread(target=fork, args=(code,)) for code in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(ROOM)
+    assert sorted(codes) == list(range(40))
+
+
+def test_no_process_has_the_descriptors_of_another(
+    server: ForkServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    others = [server.fork(b"wait", []) for _ in range(3)]
+    assert server.fork(b"descriptors", []).wait(ROOM) == 0
+    assert capfd.readouterr().out == "[0, 1, 2]\n"
+    for other in others:
+        other.kill()
+        other.wait(ROOM)
+
+
+def test_after_the_death_of_the_server_another_forks(server: ForkServer) -> None:
+    orphan = server.fork(b"wait", [])
+    os.kill(server_of(orphan), signal.SIGKILL)
+    assert orphan.wait(ROOM) == LOST
+    assert server.fork(b"exit 7", []).wait(ROOM) == 7
+
+
+async def test_an_orphan_of_a_server_that_died_is_ended(server: ForkServer) -> None:
+    orphan = server.fork(b"wait", [])
+    os.kill(server_of(orphan), signal.SIGKILL)
+    orphan.wait(ROOM)
+    await until(lambda: not is_there(orphan.pid), ROOM)
+
+
+def test_a_server_that_cannot_start_is_an_error() -> None:
+    server = ForkServer("no.such.module")
+    with pytest.raises(OSError, match=r"no\.such\.module"):
+        server.fork(b"", [])
+    server.close()
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False

@@ -1,0 +1,34 @@
+"""What a fork server under test forks: each acts on the word that it is given."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from jobmesh.server.fork_server import serve
+
+
+def become(word: bytes, fds: list[int]) -> None:
+    """Do as the word says, with the other end of a pipe or without."""
+    for fd in fds:
+        os.write(fd, b"%d %s" % (os.getpgid(0), word))
+        os.close(fd)
+    match word.decode().split():
+        case ["exit", code]:
+            sys.exit(int(code))
+        case ["raise"]:
+            raise RuntimeError("as it was told")
+        case ["signal"]:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case ["wait"]:
+            time.sleep(3600)
+        case ["descriptors"]:
+            found = sorted(int(file.name) for file in Path("/proc/self/fd").iterdir())
+            sys.stdout.write(f"{found[:-1]}\n")  # without that of the folder
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), become)
