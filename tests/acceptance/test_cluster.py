@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 import pytest_asyncio
@@ -13,6 +14,7 @@ import pytest_asyncio
 import jobmesh
 from jobmesh.client import ClusterInfo
 from jobmesh.dev.ports import PortPool
+from jobmesh.v1.schedule_pb2 import Schedule
 from tests.support.fleet import Fleet, new_fleet
 from tests.support.process import clean_environment
 from tests.support.servers import TestPostgres
@@ -66,6 +68,33 @@ async def test_a_new_leader_is_told_with_its_epoch(fleet: Fleet) -> None:
         after = await led(mesh, other_than=before.leader_id)
         assert after.epoch == (before.epoch or 0) + 1
     await fleet.restart(leader.name)
+
+
+async def test_a_follower_serves_all_reads_and_edits_of_schedules(fleet: Fleet) -> None:
+    async with fleet.client() as mesh:
+        await led(mesh)
+    (follower,) = [m for m in fleet.of("scheduler") if not await leads(fleet, m.name)]
+    await fleet.restart("gateway-1", JOBMESH_SCHEDULERS=follower.address)  # it asks no other
+    async with fleet.client() as mesh:
+        schedules = mesh.schedules
+        made = await schedules.create("s", "add", {"a": 1, "b": 2}, cron="0 0 1 1 *")
+        assert not (await schedules.get("s")).paused
+        assert [one.schedule_id async for one in schedules.list()] == ["s"]
+        change = Schedule(schedule_id="s", description="changed", etag=made.etag)
+        assert (await schedules.update_message(change)).proto.description == "changed"
+        assert (await schedules.pause("s", "for now")).pause_note == "for now"
+        assert (await schedules.resume("s")).next_fire_time is not None
+        asked = await schedules.trigger("s", overlap="allow")
+        past = datetime(2020, 1, 1, tzinfo=UTC), datetime(2022, 1, 1, tzinfo=UTC)
+        filled = await schedules.backfill("s", *past, overlap="allow")
+        assert [firing.kind for firing in (asked, *filled)] == ["TRIGGERED", *["BACKFILLED"] * 2]
+        assert len(await schedules.preview("s", count=3)) == 3
+        listed = {firing.job_id async for firing in schedules.firings("s")}
+        assert listed == {firing.job_id for firing in (asked, *filled)}
+        await schedules.delete("s")
+        assert [one async for one in schedules.list()] == []
+    assert not await leads(fleet, follower.name)
+    await fleet.restart("gateway-1")
 
 
 async def test_what_is_down_is_named_and_the_rest_is_told(fleet: Fleet) -> None:

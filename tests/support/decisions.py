@@ -77,6 +77,15 @@ async def store_one(database: Database, **spec: Any) -> UUID:
     return outcome.job_id
 
 
+async def swell(database: Database, size: int) -> None:
+    """Give all live jobs a payload and a checkpoint of so many bytes together."""
+    await database.fetch(
+        """UPDATE jobmesh.jobs_live SET payload = $1, checkpoint = $1, checkpoint_type = ''
+           RETURNING job_id""",
+        bytes(size // 2),
+    )
+
+
 async def attach(database: Database, *, free: int = 10, types: Sequence[str] = ("t",)) -> Seat:
     """A new session with room."""
     seat = Seat(uid(), uid(), "runner", NAMESPACE, frozenset(types), None, max(1, free), free, 0)

@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 from jobmesh.cli.main import main
 from jobmesh.dev.child import Child, Program
@@ -29,9 +30,9 @@ PR_SET_PDEATHSIG = 1
 server = forked.ForkServer(__name__)
 
 
-async def start(program: Program) -> Child:
-    """Start a service; `program` has its arguments as command."""
-    order = json.dumps([program.command, dict(program.environment or {})]).encode()
+def start(program: Program, arguments: Sequence[str]) -> Child:
+    """Start `program` by forking: these are what its command says behind `jobmesh`."""
+    order = json.dumps([arguments, dict(program.environment or {})]).encode()
     log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         return Child(program, AsyncForked(server.fork(order, [log])))

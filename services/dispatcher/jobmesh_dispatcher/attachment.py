@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -26,6 +26,8 @@ DEFAULT_NAMESPACE = "default"
 MAX_OUTBOUND = 100_000
 # A message of assignments ends once it is larger, so that none comes near the limit of 16 MiB.
 MESSAGE_BYTES = 4 << 20
+# Of jobs that wait to be sent: a runner behind a slow link is given no more beyond.
+UNSENT_BYTES = 16 << 20
 
 
 class Attachment:
@@ -55,7 +57,9 @@ class Attachment:
         self.error: JobmeshError | None = (
             None  # what the stream ends with, if the runner is at fault
         )
-        self._outbound: deque[pb.WorkResponse] = deque()
+        self.has_room: Callable[[], None] = lambda: None  # told when it has some again
+        self._outbound: deque[tuple[pb.WorkResponse, int]] = deque()  # with the bytes of jobs
+        self._unsent = 0
         self._wake = asyncio.Event()
         self._closed = False
 
@@ -67,7 +71,7 @@ class Attachment:
     @property
     def room(self) -> int:
         """How many more jobs it takes; none beside one that is to be alone."""
-        if self.draining or self._closed or self._has_lonely():
+        if self.draining or self._closed or self._has_lonely() or self._unsent >= UNSENT_BYTES:
             return 0
         return max(0, self.slots + self.prefetch - len(self.leases))
 
@@ -112,10 +116,10 @@ class Attachment:
             message.jobs.append(assignment)
             size += assignment.ByteSize()
             if size >= MESSAGE_BYTES:
-                self.send(pb.WorkResponse(assignments=message))
+                self.send(pb.WorkResponse(assignments=message), size)
                 message, size = pb.Assignments(), 0
         if message.jobs:
-            self.send(pb.WorkResponse(assignments=message))
+            self.send(pb.WorkResponse(assignments=message), size)
 
     def hold(self, lease: Lease) -> None:
         """Note a claim that it has."""
@@ -128,14 +132,18 @@ class Attachment:
         lease = self.leases.get(job_id)
         return lease if lease is not None and lease.attempt == attempt else None
 
-    def send(self, response: pb.WorkResponse) -> None:
-        """Send soon, in order. Never fails: a runner that does not read is given up."""
+    def send(self, response: pb.WorkResponse, size: int = 0) -> None:
+        """Send soon, in order; `size` is that of jobs in it, in bytes.
+
+        Never fails: a runner that does not read is given up.
+        """
         if self._closed:
             return
         if len(self._outbound) >= MAX_OUTBOUND:
             self.fail(Unavailable("the runner does not read what it is sent"))
             return
-        self._outbound.append(response)
+        self._outbound.append((response, size))
+        self._unsent += size
         self._wake.set()
 
     def fail(self, error: JobmeshError) -> None:
@@ -153,8 +161,16 @@ class Attachment:
         """What is to be sent, until the attachment is closed."""
         while True:
             while self._outbound:
-                yield self._outbound.popleft()
+                response, size = self._outbound.popleft()
+                yield response
+                self._sent(size)
             if self._closed:
                 return
             await self._wake.wait()
             self._wake.clear()
+
+    def _sent(self, size: int) -> None:
+        had_room = self._unsent < UNSENT_BYTES
+        self._unsent -= size
+        if not had_room and self._unsent < UNSENT_BYTES:
+            self.has_room()

@@ -100,6 +100,16 @@ def decide(
     return decision
 
 
+def within_bytes(sizes: Sequence[int], limit: int) -> int:
+    """How many of the first make one claim: up to that which reaches the limit."""
+    total = 0
+    for number, size in enumerate(sizes):
+        if total >= limit:
+            return number
+        total += size
+    return len(sizes)
+
+
 def least_loaded(job: Candidate, seats: Sequence[Seat]) -> Seat | None:
     """The runner that fits and has the smallest share of its slots taken; the first of equals."""
     best: Seat | None = None

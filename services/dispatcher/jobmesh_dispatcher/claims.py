@@ -52,12 +52,16 @@ class Claims:
         """What wake-ups name; `tokens` are those of their queues."""
         await failpoints.reach("claim.before")
         left = await self._at_once(job_ids, tokens)
-        if not left:
-            return
+        while left:
+            left = await self._closer(left, tokens)
+
+    async def _closer(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
+        """Claim or park; those that would have made it too large."""
         seats = self._roster.seats()
-        claimed = await self._transaction(lambda c: claim(c, left, tokens, seats))
+        claimed = await self._transaction(lambda c: claim(c, job_ids, tokens, seats))
         await failpoints.reach("claim.before_send")
         self._hand_out(claimed, seats)
+        return claimed.left
 
     async def straight(self, messages: Sequence[OutboxMessage]) -> list[OutboxMessage]:
         """The jobs of wake-ups that are not published yet, if nothing stands in their way.

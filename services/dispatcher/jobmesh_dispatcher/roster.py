@@ -38,6 +38,7 @@ class Roster:
         if earlier is not None:
             earlier.close()
         self._attachments[attachment.session_id] = attachment
+        attachment.has_room = self.changed
         RUNNERS.set(len(self._attachments))
         self.changed()
 

@@ -13,7 +13,7 @@ from jobmesh_dispatcher.claiming import Seat
 from jobmesh_dispatcher.database import KEPT_PLANS, Database
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.store.cancel import cancel
-from jobmesh_dispatcher.store.claim import Claimed
+from jobmesh_dispatcher.store.claim import CLAIM_BYTES, Claimed
 from jobmesh_dispatcher.store.claim_at_once import claim_at_once
 from jobmesh_dispatcher.store.sessions import end_session
 from tests.support import decisions as d
@@ -62,6 +62,13 @@ async def test_a_job_that_is_claimed_again_has_the_next_attempt(db: Database) ->
     (lease,) = d.leases(await take(db, [job_id], await d.attach(db)))
     assert lease.attempt == 2
     assert (await d.report(db, d.succeeded(lease))).settled == {lease.key}
+
+
+async def test_what_would_make_it_too_large_is_left_in_order(db: Database) -> None:
+    jobs = [await d.store_one(db) for _ in range(40)]
+    await d.swell(db, CLAIM_BYTES // 8)
+    claimed = await take(db, jobs, await d.attach(db, free=40))
+    assert {row["job_id"] for row in claimed.rows} == set(jobs[:8])
 
 
 STANDS_IN_THE_WAY = {

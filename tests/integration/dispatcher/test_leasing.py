@@ -18,7 +18,7 @@ from jobmesh_dispatcher.claiming import Seat
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.store.cancel import cancel
-from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held
+from jobmesh_dispatcher.store.claim import CLAIM_BYTES, Claimed, claim, claim_held
 from jobmesh_dispatcher.store.finish import record
 from jobmesh_dispatcher.store.promote import promote
 from jobmesh_dispatcher.store.revive import revive
@@ -67,6 +67,29 @@ async def test_a_job_delivered_ten_times_at_once_is_claimed_once(db: Database) -
     claims = await asyncio.gather(*(d.claim_all(db, [job_id], seat) for seat in seats))
     assert sum(len(claimed.rows) for claimed in claims) == 1
     assert (await d.job(db, job_id))["attempt"] == 1
+
+
+async def test_a_claim_that_would_be_too_large_leaves_the_last_for_another(db: Database) -> None:
+    jobs = [await d.store_one(db) for _ in range(20)]
+    await d.swell(db, CLAIM_BYTES // 8)
+    seat = await d.attach(db, free=20)
+    left = jobs
+    for number in (8, 8, 4):
+        result = await d.claim_all(db, left, seat)
+        assert {row["job_id"] for row in result.rows} == set(left[:number])
+        assert result.left == left[number:]
+        left = result.left
+    assert left == []
+
+
+async def test_parked_jobs_are_taken_in_portions_that_are_not_too_large(db: Database) -> None:
+    jobs = [await d.store_one(db) for _ in range(20)]
+    await d.claim_all(db, jobs, await d.attach(db, types=["another"]))
+    await d.swell(db, CLAIM_BYTES // 8)
+    seat = await d.attach(db, free=20)
+    portions = [await db.run(lambda c: claim_held(c, seat)) for _ in range(4)]
+    assert [len(portion.rows) for portion in portions] == [8, 8, 4, 0]
+    assert portions[0].looked_at == 20
 
 
 async def test_a_claim_that_is_made_again_has_the_same_room(db: Database) -> None:

@@ -15,6 +15,7 @@ from jobmesh.ids import new_id
 from jobmesh_dispatcher.database import KEPT_PLANS
 from jobmesh_dispatcher.sql import load
 from tests.support import decisions as d
+from tests.support import plans
 from tests.support.job_rows import Connection
 
 SESSION = UUID(new_id())
@@ -68,24 +69,7 @@ async def some(connection: Connection, state: str) -> list[UUID]:
 
 
 async def rows_read(connection: Connection, name: str, *arguments: object) -> int:
-    """Rows of live jobs, and entries of their indexes, that the statement looks at."""
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        text = await connection.fetchval(
-            "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + load(name), *arguments
-        )
-    finally:
-        await transaction.rollback()
-    return _read_by(json.loads(text)[0]["Plan"])
-
-
-def _read_by(node: dict[str, Any]) -> int:
-    read = sum(_read_by(child) for child in node.get("Plans", ()))
-    if "Scan" in node["Node Type"] and node.get("Relation Name") == "jobs_live":
-        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-        read += round((rows + node.get("Rows Removed by Index Recheck", 0)) * node["Actual Loops"])
-    return read
+    return await plans.rows_read(connection, "jobs_live", load(name), *arguments)
 
 
 def _columns(ids: list[UUID], *values: object) -> list[list[object]]:
@@ -142,7 +126,7 @@ async def test_a_claim_in_one_statement_reads_the_jobs_that_it_names(large: Conn
         SESSION,
     )
     columns = _columns(jobs, SESSION, "runner")
-    others = ([SESSION], [SESSION], ["busy"], "default", ["even", "odd"], None)
+    others = ([SESSION], [SESSION], ["busy"], "default", ["even", "odd"], None, 1 << 20)
     assert FEW <= await rows_read(large, "claim_at_once", *columns, *others) <= 2 * FEW
 
 
@@ -218,7 +202,7 @@ async def test_the_plan_that_is_kept_finds_jobs_by_their_ids(kept: Connection, n
 async def test_the_plan_of_a_claim_in_one_statement_finds_jobs_by_their_ids(
     kept: Connection,
 ) -> None:
-    others = ([SESSION], [SESSION], ["busy"], "default", ["even"], None)
+    others = ([SESSION], [SESSION], ["busy"], "default", ["even"], None, 1 << 20)
     plan = await nodes(kept, "claim_at_once", [SESSION], [SESSION], ["runner"], *others)
     assert _scans(plan) == {"jobs_live_pkey"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import logging
 import random
 from collections.abc import AsyncIterator, Iterable
@@ -60,10 +61,16 @@ class Fleet:
 
     async def start_scheduler(self, clock: str = "") -> None:
         """Start another one; `clock` is how much its clock is off, as `+300s`."""
+        began = datetime.now(UTC)
         process = self._process("scheduler", **(clock_off_by(clock) if clock else {}))
         await process.start()
         self.schedulers[str(process.pid)] = process
         await process.ready()
+        if clock:
+            told = datetime.fromisoformat(
+                json.loads(process.log.read_text().split("\n")[0])["time"]
+            )
+            assert abs(told - began) > timedelta(minutes=4), "its clock is not off"
 
     async def stop(self) -> None:
         running = [*self.schedulers.values(), self.dispatcher]

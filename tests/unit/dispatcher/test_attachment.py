@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobmesh.errors import InvalidField, Unavailable
 from jobmesh.v1 import runner_service_pb2 as pb
 from jobmesh.v1.job_pb2 import Payload, RetryPolicy
-from jobmesh_dispatcher.attachment import MAX_OUTBOUND, Attachment
+from jobmesh_dispatcher.attachment import MAX_OUTBOUND, MESSAGE_BYTES, Attachment
 from jobmesh_dispatcher.lease import Lease
 from tests.support import decisions as d
 from tests.support.dispatchers import hello
@@ -64,6 +64,21 @@ async def test_a_runner_that_does_not_read_is_given_up_and_harms_nobody() -> Non
     assert isinstance(attachment.error, Unavailable)
     assert attachment.free == 0
     assert await sent(attachment) == []
+
+
+async def test_one_behind_a_slow_link_is_given_no_more_until_it_has_read() -> None:
+    attachment = Attachment(hello(slots=100))
+    told: list[int] = []
+    attachment.has_room = lambda: told.append(attachment.free)
+    attachment.assign([claimed(attachment, MESSAGE_BYTES) for _ in range(5)])
+    assert attachment.free == 0
+    read = 0
+    async for _ in attachment.outbound():
+        read += 1
+        if told:
+            break
+    assert read == 3, "the second has left when the third is asked for"
+    assert told == [95]
 
 
 async def test_the_first_fault_of_a_runner_is_what_its_stream_ends_with() -> None:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobmesh.ids import new_id
-from jobmesh_dispatcher.claiming import Candidate, QueueLimit, Seat, decide, spread_out
+from jobmesh_dispatcher.claiming import (
+    Candidate,
+    QueueLimit,
+    Seat,
+    decide,
+    spread_out,
+    within_bytes,
+)
 
 QUEUES = ["a", "b"]
 TYPES = ["x", "y", "z"]
@@ -131,3 +138,11 @@ def test_a_runner_that_is_set_aside_is_dealt_nothing() -> None:
     aside.set_aside = True
     assert spread_out(1, [aside, other]) == [other]
     assert spread_out(2, [aside, other]) == []
+
+
+@given(st.lists(st.integers(0, 1000)), st.integers(1, 3000))
+def test_a_claim_ends_with_what_reaches_its_size(sizes: list[int], limit: int) -> None:
+    taken = within_bytes(sizes, limit)
+    assert sum(sizes[: max(0, taken - 1)]) < limit
+    assert taken == len(sizes) or sum(sizes[:taken]) >= limit
+    assert taken > 0 or not sizes

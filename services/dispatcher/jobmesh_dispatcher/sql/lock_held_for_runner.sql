@@ -30,7 +30,8 @@ WITH RECURSIVE kind AS (
 )
 SELECT job.job_id, job.namespace, job.queue, job.type, job.priority, job.hold_reason, job.state,
     false AS alone,
-    coalesce(job.expire_at <= clock_timestamp(), false) AS expired
+    coalesce(job.expire_at <= clock_timestamp(), false) AS expired,
+    octet_length(job.payload) + coalesce(octet_length(job.checkpoint), 0) AS bytes
 FROM jobmesh.jobs_live job JOIN oldest ON oldest.job_id = job.job_id
 WHERE job.state = 'QUEUED' AND job.hold_reason IS NOT DISTINCT FROM 'NO_RUNNER' -- which no index serves
 ORDER BY job.priority DESC, job.queued_at

@@ -29,6 +29,7 @@ from jobmesh_dispatcher.claiming import (
     QueueLimit,
     Seat,
     decide,
+    within_bytes,
 )
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.sql import load
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.database import Connection
 
 QueueName = tuple[str, str]
+# Of payloads and checkpoints: whoever reaches it is the last of its claim. The rest has another.
+CLAIM_BYTES = 16 << 20
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class Claimed:
     held_types: set[str] = field(default_factory=set)
     expired: list[Record] = field(default_factory=list)
     lonely: bool = False
+    left: list[UUID] = field(default_factory=list)  # as it would have been too large
     messages: list[OutboxMessage] = field(default_factory=list)
 
 
@@ -72,7 +76,10 @@ async def claim(
     rows = sorted(
         (row for row in rows if row["hold_reason"] is None), key=lambda row: order[row["job_id"]]
     )
-    return await _carry_out(connection, rows, limits, seats)
+    taken = within_bytes([row["bytes"] for row in rows], CLAIM_BYTES)
+    result = await _carry_out(connection, rows[:taken], limits, seats)
+    result.left = [row["job_id"] for row in rows[taken:]]
+    return result
 
 
 async def claim_lonely(connection: Connection, job: Candidate, seat: Seat) -> Claimed:
@@ -100,7 +107,10 @@ async def claim_held(connection: Connection, seat: Seat) -> Claimed:
     limits = await _lock_limits(
         connection, sorted({queue_token(r["namespace"], r["queue"]) for r in rows})
     )
-    return await _carry_out(connection, rows, limits, seats)
+    taken = within_bytes([row["bytes"] for row in rows], CLAIM_BYTES)
+    result = await _carry_out(connection, rows[:taken], limits, seats)
+    result.looked_at = len(rows)
+    return result
 
 
 def _candidate(row: Record) -> Candidate:

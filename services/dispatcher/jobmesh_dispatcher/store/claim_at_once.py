@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.claim import Claimed
+from jobmesh_dispatcher.store.claim import CLAIM_BYTES, Claimed
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.claiming import Seat
@@ -37,5 +37,6 @@ async def claim_at_once(
         alike.namespace,
         list(alike.types),
         None if alike.queues is None else list(alike.queues),
+        CLAIM_BYTES,
     )
     return Claimed(rows, looked_at=len(rows))
