@@ -12,6 +12,7 @@ import asyncio
 import ctypes
 import importlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -82,7 +83,10 @@ def become(order: bytes, fds: list[int]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    main(arguments)
+    try:
+        main(arguments)
+    finally:
+        logging.shutdown()  # as at the exit of a program
 
 
 if __name__ == "__main__":
