@@ -41,6 +41,7 @@ SETTINGS = {
     "JOBMESH_ACK_WAIT_SECONDS": "1",
     "JOBMESH_MAX_DELIVER": "100",
 }
+BY_WAKEUP = "claim.straight=error"  # nothing begins as it is stored
 JOBS_BY_LABEL = "SELECT * FROM jobmesh.jobs WHERE labels ->> 'test' = $1"
 
 
@@ -127,7 +128,7 @@ async def test_between_commit_and_publish_the_outbox_has_it_and_the_leader_publi
     fleet: Fleet,
 ) -> None:
     label = new_id()
-    await arm(fleet, "submit.after_commit=kill")
+    await arm(fleet, f"{BY_WAKEUP},submit.after_commit=kill")
     async with fleet.client() as mesh:
         submitting = asyncio.create_task(mesh.with_options(labels={"test": label}).submit(note))
         await fleet[DISPATCHER].dead()
@@ -142,26 +143,29 @@ async def test_between_commit_and_publish_the_outbox_has_it_and_the_leader_publi
     await until(lambda: no_outbox(fleet), 10)
 
 
-async def test_between_a_submission_and_the_claim_straight_after_it_the_outbox_knows(
+async def test_between_the_commit_of_a_job_that_begins_at_once_and_its_sending(
     fleet: Fleet,
 ) -> None:
     label = new_id()
-    await arm(fleet, "claim.straight=kill")
+    await arm(fleet, "submit.after_commit=kill")
     await until(lambda: has_a_runner(fleet), 20, fleet.trouble, interval=0.05)
     async with fleet.client() as mesh:
         submitting = asyncio.create_task(mesh.with_options(labels={"test": label}).submit(note))
         await fleet[DISPATCHER].dead()
         row = await the_job(fleet, label)
-        assert (row["state"], row["attempt"]) == ("QUEUED", 0)
+        assert (row["state"], row["attempt"]) == ("RUNNING", 1)
+        assert await fleet.value("SELECT count(*) FROM jobmesh.outbox") == 0
         await heal(fleet)
-        await asyncio.wait_for(submitting, 20)
+        job = await asyncio.wait_for(submitting, 20)
     row = await ended(fleet, label)
-    assert (outcomes(row), row["attempt"], row["crashes"]) == (["SUCCEEDED"], 1, 0)
+    assert str(row["job_id"]) == job.id
+    assert outcomes(row)[1:] == ["SUCCEEDED"]
+    assert (row["attempt"], row["failures"], row["crashes"]) == (2, 0, 0)
 
 
 async def test_between_pull_and_claim_the_message_comes_again(fleet: Fleet) -> None:
     label = new_id()
-    await arm(fleet, "claim.straight=error,claim.before=kill")
+    await arm(fleet, f"{BY_WAKEUP},claim.before=kill")
     async with fleet.client() as mesh:
         await mesh.with_options(labels={"test": label}).submit(note)
     await fleet[DISPATCHER].dead()
@@ -177,7 +181,7 @@ async def test_between_claim_and_ack_the_message_goes_stale_and_is_dropped(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     label = new_id()
-    await arm(fleet, f"claim.straight=error,claim.before_ack=wait:{tmp_path / 'never'}")
+    await arm(fleet, f"{BY_WAKEUP},claim.before_ack=wait:{tmp_path / 'never'}")
     async with fleet.client() as mesh:
         await mesh.with_options(labels={"test": label}).submit(note)
     row = await ended(fleet, label)
@@ -192,7 +196,7 @@ async def test_between_claim_and_send_the_runner_lacks_it_and_its_attach_tells(
     fleet: Fleet,
 ) -> None:
     label = new_id()
-    await arm(fleet, "claim.before_send=kill")
+    await arm(fleet, f"{BY_WAKEUP},claim.before_send=kill")
     async with fleet.client() as mesh:
         await mesh.with_options(labels={"test": label}).submit(note)
     await fleet[DISPATCHER].dead()
@@ -204,11 +208,13 @@ async def test_between_claim_and_send_the_runner_lacks_it_and_its_attach_tells(
     assert (row["attempt"], row["failures"], row["crashes"]) == (2, 0, 0)
 
 
+@pytest.mark.parametrize("way", ["", f"{BY_WAKEUP},"], ids=["at once", "by wake-up"])
 async def test_a_claim_whose_commit_was_not_answered_is_found_by_the_slow_cycle(
-    fleet: Fleet,
+    fleet: Fleet, way: str
 ) -> None:
     label = new_id()
-    await arm(fleet, "claim.before_send=error*1")
+    await arm(fleet, f"{way}claim.before_send=error*1")
+    await until(lambda: has_a_runner(fleet), 20, fleet.trouble, interval=0.05)
     async with fleet.client() as mesh:
         await mesh.with_options(labels={"test": label}).submit(note)
     row = await ended(fleet, label)

@@ -38,6 +38,8 @@ ENDED_SECONDS = 40.0
 READERS, SILENT = full(900, 90), full(100, 10)
 WATCHED = 10
 STEPS = full(200, 40)
+# Nothing begins as it is stored: it has to be published.
+UNPUBLISHED = "claim.straight=error,submit.after_commit=kill"
 # With all its libraries a gateway has about 65 MB.
 MOST_BYTES = 200 << 20
 # What a job may take longer while all of them watch; asked only where nothing else runs.
@@ -51,7 +53,7 @@ async def test_a_dispatcher_that_dies_between_commit_and_publish_loses_nothing(
     jobs: list[JobHandle] = []
     for number in range(full(500, 2)):
         victim = fleet.of("dispatcher")[number % 2]
-        await fleet.restart(victim.name, JOBMESH_FAILPOINTS="submit.after_commit=kill")
+        await fleet.restart(victim.name, JOBMESH_FAILPOINTS=UNPUBLISHED)
         while victim.running:
             jobs += await bench.submit(handlers.quick, 3)
         await fleet.restart(victim.name, JOBMESH_FAILPOINTS="")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jobmesh.v1 import runner_service_pb2 as pb
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.broker import Broker
+from jobmesh_dispatcher.claims import Claims
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.events import Events
 from jobmesh_dispatcher.lease import Lease
@@ -17,6 +18,7 @@ from jobmesh_dispatcher.publisher import Publisher
 from jobmesh_dispatcher.reports import Reports
 from jobmesh_dispatcher.roster import Roster
 from jobmesh_dispatcher.sessions import Sessions
+from jobmesh_dispatcher.straight import Straight
 from tests.support import decisions as d
 
 
@@ -28,6 +30,7 @@ class Dispatcher:
     sessions: Sessions
     reports: Reports
     after_commit: AfterCommit
+    straight: Straight
 
 
 @asynccontextmanager
@@ -40,9 +43,10 @@ async def dispatcher(database: Database, *, grace_seconds: float = 60) -> AsyncI
         database, roster, after_commit, dispatcher_id=d.uid(), grace_seconds=grace_seconds
     )
     reports = Reports(database, after_commit)
+    straight = Straight(roster, Claims(database, roster, after_commit), lambda: True)
     await reports.start()
     try:
-        yield Dispatcher(roster, sessions, reports, after_commit)
+        yield Dispatcher(roster, sessions, reports, after_commit, straight)
     finally:
         await reports.stop()
         await sessions.stop()

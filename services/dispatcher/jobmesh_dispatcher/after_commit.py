@@ -5,7 +5,7 @@ Publish what the outbox owes, tell watchers, nudge other dispatchers. None of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobmesh_dispatcher.store.claim import Claimed
@@ -20,28 +20,17 @@ if TYPE_CHECKING:
 
 
 class AfterCommit:
-    """The followers of a commit.
-
-    `straight` is offered the wake-ups of jobs that were just stored, and tells whether it sees to
-    them: what it cannot deliver comes back by `settled`.
-    """
+    """The followers of a commit."""
 
     def __init__(self, publisher: Publisher, events: Events, nudges: Nudges) -> None:
         self._publisher = publisher
         self.events = events
         self.nudges = nudges
-        self.straight: Callable[[Sequence[OutboxMessage]], bool] = lambda messages: False
 
     def submitted(self, messages: Sequence[OutboxMessage]) -> None:
-        """Jobs were stored: those that runners here have room for need not wait for the broker."""
-        if messages and not self.straight(messages):
+        """Jobs were stored."""
+        if messages:
             self._publisher.offer(messages)
-
-    def settled(self, delivered: Sequence[OutboxMessage], left: Sequence[OutboxMessage]) -> None:
-        """Of wake-ups that went straight, what has reached its runners, and what has not."""
-        self._publisher.forget(message.id for message in delivered)
-        if left:
-            self._publisher.offer(left)
 
     def changed(self, rows: Sequence[Record], messages: Sequence[OutboxMessage]) -> None:
         """Jobs have changed their state."""

@@ -49,6 +49,7 @@ class Attachment:
         self.version = hello.version
         self.leases: dict[UUID, Lease] = {}
         self._suspects: list[Lease] = []
+        self.reserved = 0  # room for jobs that are being stored
         self.set_aside = False  # for a suspect that is to have a runner for itself
         self.reporting: dict[UUID, Lease] = {}
         self.held_hint = True  # jobs may be parked that it could run
@@ -73,12 +74,16 @@ class Attachment:
         """How many more jobs it takes; none beside one that is to be alone."""
         if self.draining or self._closed or self._has_lonely() or self._unsent >= UNSENT_BYTES:
             return 0
-        return max(0, self.slots + self.prefetch - len(self.leases))
+        return max(0, self.slots + self.prefetch - self._load)
 
     @property
     def idle(self) -> int:
         """How many jobs it would begin at once: it takes others ahead of their turn."""
-        return max(0, min(self.free, self.slots - len(self.leases)))
+        return max(0, min(self.free, self.slots - self._load))
+
+    @property
+    def _load(self) -> int:
+        return len(self.leases) + self.reserved
 
     def _has_lonely(self) -> bool:
         return bool(self._suspects) and any(lease.suspect > 1 for lease in self.suspects())
@@ -104,7 +109,7 @@ class Attachment:
             queues=self.queues,
             slots=max(1, self.slots),
             free=self.room,
-            running=len(self.leases),
+            running=self._load,
             set_aside=self.set_aside,
         )
 

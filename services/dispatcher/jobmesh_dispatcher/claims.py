@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -18,7 +18,6 @@ from jobmesh.server.metrics import counter, histogram
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.assignments import assignment_of
 from jobmesh_dispatcher.claiming import Candidate, Seat, idle_seat, set_aside, spread_out
-from jobmesh_dispatcher.pulls import jobs_named
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.claim import Claimed, claim, claim_held, claim_lonely
 from jobmesh_dispatcher.store.claim_at_once import claim_at_once
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.attachment import Attachment
     from jobmesh_dispatcher.database import Connection, Database
     from jobmesh_dispatcher.roster import Roster
-    from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 LONELY_A_ROUND = 32
 # Shorter than the 5 s after which a job that its runner does not have is taken back: what comes
@@ -60,20 +58,8 @@ class Claims:
         seats = self._roster.seats()
         claimed = await self._transaction(lambda c: claim(c, job_ids, tokens, seats))
         await failpoints.reach("claim.before_send")
-        self._hand_out(claimed, seats)
+        self.hand_out(claimed, seats)
         return claimed.left
-
-    async def straight(self, messages: Sequence[OutboxMessage]) -> list[OutboxMessage]:
-        """The jobs of wake-ups that are not published yet, if nothing stands in their way.
-
-        The wake-ups of which all jobs were claimed.
-        """
-        await failpoints.reach("claim.straight")
-        named = {message.id: jobs_named(message.body) for message in messages}
-        job_ids = [job_id for jobs in named.values() for job_id in jobs]
-        tokens = sorted({message.token for message in messages})
-        left = set(await self._at_once(job_ids, tokens))
-        return [message for message in messages if left.isdisjoint(named[message.id])]
 
     async def _at_once(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
         """Claim those that nothing stands in the way of; the others."""
@@ -84,7 +70,7 @@ class Claims:
             self._database.run_alone(lambda c: claim_at_once(c, job_ids, tokens, seats))
         )
         await failpoints.reach("claim.before_send")
-        self._hand_out(claimed, seats)
+        self.hand_out(claimed, seats)
         taken = {row["job_id"] for row in claimed.rows}
         return [job_id for job_id in job_ids if job_id not in taken]
 
@@ -94,7 +80,7 @@ class Claims:
         room = seat.free
         claimed = await self._transaction(lambda c: claim_held(c, seat))
         attachment.held_hint = claimed.looked_at >= room
-        self._hand_out(claimed, [seat])
+        self.hand_out(claimed, [seat])
 
     async def lonely(self) -> None:
         """Give suspects that are to be alone to idle runners, and set others aside for the rest.
@@ -110,7 +96,7 @@ class Claims:
                 waiting.append(job)
             else:
                 claimed = await self._transaction(partial(claim_lonely, job=job, seat=seat))
-                self._hand_out(claimed, [seat])
+                self.hand_out(claimed, [seat])
         self._set_aside(waiting)
 
     def _set_aside(self, waiting: Sequence[Candidate]) -> None:
@@ -124,7 +110,7 @@ class Claims:
     async def _transaction(self, act: Callable[[Connection], Awaitable[Claimed]]) -> Claimed:
         return await _in_time(self._database.run(act))
 
-    def _hand_out(self, claimed: Claimed, seats: Sequence[Seat]) -> None:
+    def hand_out(self, claimed: Claimed, seats: Iterable[Seat]) -> None:
         """Send claimed jobs to their runners, and tell of them."""
         attachments = {seat.attachment for seat in seats}
         by_session: dict[object, list[object]] = {}

@@ -6,9 +6,6 @@ is room for. Rounds follow each other as long as there is something to do, and e
 arrived during the last one: busy, a transaction claims hundreds of jobs; idle, a job waits for
 nothing.
 
-A few jobs that were just stored here, while runners are idle and nothing waits, are claimed
-straight away: their wake-ups are published only if that cannot be.
-
 * The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
   that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
   delivers them again.
@@ -29,19 +26,16 @@ from typing import TYPE_CHECKING
 from jobmesh.errors import BackendUnavailable
 from jobmesh.server.tasks import TaskOwner
 from jobmesh_dispatcher import failpoints
-from jobmesh_dispatcher.claims import Claims
 from jobmesh_dispatcher.pulls import Pulled, Pulls
-from jobmesh_dispatcher.store.outbox import OutboxMessage, jobs_of
 
 if TYPE_CHECKING:
-    from jobmesh_dispatcher.after_commit import AfterCommit
+    from jobmesh_dispatcher.claims import Claims
     from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.roster import Roster
 
 log = logging.getLogger(__name__)
 
 JOBS_A_ROUND = 512
-MOST_STRAIGHT = 8
 TICK_SECONDS = 1.0
 WAIT_FOR_ROOM_SECONDS = 0.1
 RETRY_SECONDS = 0.5
@@ -54,18 +48,16 @@ class DispatchLoop:
         self,
         database: Database,
         roster: Roster,
-        after_commit: AfterCommit,
+        claims: Claims,
         make_pulls: Callable[[Callable[[Pulled], None], Callable[[], None]], Pulls],
         *,
         ack_wait_seconds: float,
     ) -> None:
         self._database = database
         self._roster = roster
-        self._after_commit = after_commit
-        self._claims = Claims(database, roster, after_commit)
+        self._claims = claims
         self.pulls = make_pulls(self._on_message, self.wake)
         self._ack_wait = ack_wait_seconds
-        self._fresh: list[OutboxMessage] = []
         self._at_hand: list[Pulled] = []
         self._looked_at = 0.0  # when jobs were last looked for that nobody told of; monotonic
         self._stopping = False
@@ -86,8 +78,6 @@ class DispatchLoop:
         """Stop claiming; what is at hand is delivered to others after the ack wait."""
         self._stopping = True
         await self._owner.stop()
-        left, self._fresh = self._fresh, []
-        self._after_commit.settled([], left)
         await self.pulls.stop()
         await self._acks.stop()
 
@@ -101,19 +91,9 @@ class DispatchLoop:
         self.pulls.serve(channels)
         self.wake()
 
-    def offer(self, messages: Sequence[OutboxMessage]) -> bool:
-        """Take the wake-ups of jobs that were just stored, if all of them can begin at once.
-
-        Nothing overtakes: what was pulled and waits comes first. Many are left to the broker, which
-        spreads them over all dispatchers' runners.
-        """
-        fresh = [*self._fresh, *messages]
-        room = min(self._roster.idle, MOST_STRAIGHT)
-        if self._at_hand or self._unhealthy or self._stopping or jobs_of(fresh) > room:
-            return False
-        self._fresh = fresh
-        self.wake()
-        return True
+    def nothing_waits(self) -> bool:
+        """Whether a job that comes now would be the next to begin."""
+        return not (self._at_hand or self._unhealthy or self._stopping)
 
     def _on_message(self, message: Pulled) -> None:
         self._at_hand.append(message)
@@ -160,7 +140,6 @@ class DispatchLoop:
         for attachment in self._roster:
             if attachment.held_hint and attachment.free:
                 await self._claims.held(attachment)
-        await self._claim_fresh()
         while batch := self._next_batch():
             await self._claim(batch)
 
@@ -185,23 +164,6 @@ class DispatchLoop:
             except TimeoutError:
                 pass  # requests that the broker forgot are found out once in a while
             self._wake_pulls.clear()
-
-    async def _claim_fresh(self) -> None:
-        """Claim what was just stored, as far as it can be; the rest is published."""
-        fresh, self._fresh = self._fresh, []
-        if not fresh:
-            return
-        delivered: list[OutboxMessage] = []
-        try:
-            delivered = await self._claims.straight(fresh)
-        except BackendUnavailable:
-            raise
-        except Exception:
-            log.exception("jobs that were just stored are left to the broker")
-        finally:
-            done = {message.id for message in delivered}
-            left = [message for message in fresh if message.id not in done]
-            self._after_commit.settled(delivered, left)
 
     def _next_batch(self) -> list[Pulled]:
         """Wake-ups to claim now.

@@ -32,7 +32,7 @@ POINTS = frozenset(
     {
         "submit.before_commit",
         "submit.after_commit",  # and before the publish
-        "claim.straight",  # about to be claimed right after the submission, ahead of its wake-up
+        "claim.straight",  # about to be claimed as it is stored; an error: it is stored only
         "claim.before",  # pulled, and not claimed
         "claim.before_send",  # claimed, and not sent to the runner
         "claim.before_ack",  # sent, and not acknowledged

@@ -9,7 +9,8 @@ other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -33,13 +34,16 @@ from jobmesh_dispatcher.store.submit import (
     is_refused,
     store_calls,
 )
+from jobmesh_dispatcher.straight import is_allowed
 from jobmesh_dispatcher.submission import Submission, read_submission
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
+    from jobmesh_dispatcher.claiming import Seat
     from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.queue_cache import QueueCache
     from jobmesh_dispatcher.store.outbox import OutboxMessage
+    from jobmesh_dispatcher.straight import Straight
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +58,15 @@ STORE = histogram("jobmesh_submit_seconds", "How long storing a batch of calls t
 class Intake:
     """Stores submissions."""
 
-    def __init__(self, database: Database, queues: QueueCache, after_commit: AfterCommit) -> None:
+    def __init__(
+        self,
+        database: Database,
+        queues: QueueCache,
+        after_commit: AfterCommit,
+        straight: Straight,
+    ) -> None:
         self._database = database
+        self._straight = straight
         self._queues = queues
         self._after_commit = after_commit
         self._batcher: Batcher[Call, list[Outcome]] = Batcher(
@@ -108,7 +119,7 @@ class Intake:
         if not calls:
             return []
         try:
-            outcomes, messages = await self._store_once(calls)
+            outcomes = await self._store_and_begin(calls)
         except Refused as refused:
             dealt = deal(calls, refused.outcomes)
             if len(calls) > 1:
@@ -116,10 +127,24 @@ class Intake:
             return [next(o for o in dealt[0] if isinstance(o, JobmeshError))]
         except asyncpg.DataError as error:
             return await self._halve(calls, error)
-        await failpoints.reach("submit.after_commit")
-        self._after_commit.submitted(messages)
         STORED.inc(sum(isinstance(o, Stored) and o.row is not None for o in outcomes))
         return [*deal(calls, outcomes)]
+
+    async def _store_and_begin(self, calls: Sequence[Call]) -> list[Outcome]:
+        submissions = [submission for call in calls for submission in call.submissions]
+        began = time.monotonic()
+        with self._straight.seats(submissions if await is_allowed() else ()) as seats:
+            outcomes, messages = await self._store_once(calls, seats)
+            await failpoints.reach("submit.after_commit")
+            self._after_commit.submitted(messages)
+            if seats:
+                stored = [
+                    (submission, outcome.row)
+                    for submission, outcome in zip(submissions, outcomes, strict=True)
+                    if isinstance(outcome, Stored) and outcome.row is not None
+                ]
+                await self._straight.begin(stored, seats.values(), began)
+        return outcomes
 
     async def _store_apart(
         self, calls: Sequence[Call], outcomes: Sequence[list[Outcome]]
@@ -136,10 +161,11 @@ class Intake:
             for call, no in zip(calls, refused, strict=True)
         ]
 
-    async def _store_once(self, calls: Sequence[Call]) -> tuple[list[Outcome], list[OutboxMessage]]:
-        if is_one_statement(calls):
-            return await self._database.run_alone(lambda c: store_calls(c, calls))
-        return await self._database.run(lambda c: store_calls(c, calls))
+    async def _store_once(
+        self, calls: Sequence[Call], seats: Mapping[UUID, Seat]
+    ) -> tuple[list[Outcome], list[OutboxMessage]]:
+        run = self._database.run_alone if is_one_statement(calls) else self._database.run
+        return await run(lambda c: store_calls(c, calls, seats))
 
     async def _halve(
         self, calls: Sequence[Call], error: asyncpg.DataError
@@ -216,13 +242,13 @@ def _result(submission: Submission, outcome: Outcome, known: dict[str, Job]) -> 
 
 
 def _fresh_job(submission: Submission, stored: Stored) -> Job:
-    """The job as it was just stored, BASIC."""
+    """The job as it was stored, BASIC: its first revision, though it may run by now."""
     assert stored.row is not None
     job = Job(
         job_id=str(stored.job_id),
         namespace=submission.namespace,
         spec=submission.spec,
-        state=JobState.Value(f"JOB_STATE_{stored.row['state']}"),
+        state=JobState.Value(f"JOB_STATE_{'SCHEDULED' if stored.row['run_at'] else 'QUEUED'}"),
         revision=1,
     )
     job.create_time.FromDatetime(stored.row["create_time"])

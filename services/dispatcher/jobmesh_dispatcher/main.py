@@ -17,6 +17,7 @@ from jobmesh.v1.runner_service_pb2_grpc import add_RunnerServiceServicer_to_serv
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.broker import Broker
+from jobmesh_dispatcher.claims import Claims
 from jobmesh_dispatcher.config import DispatcherConfig
 from jobmesh_dispatcher.database import KEPT_PLANS, Database
 from jobmesh_dispatcher.depth_metrics import DepthMetrics
@@ -34,6 +35,7 @@ from jobmesh_dispatcher.roster import Roster
 from jobmesh_dispatcher.runner_service import RunnerService
 from jobmesh_dispatcher.sessions import Sessions
 from jobmesh_dispatcher.steps import Steps
+from jobmesh_dispatcher.straight import Straight
 
 NAME = "dispatcher"
 
@@ -65,7 +67,6 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     roster = Roster()
     nudges.on_held = roster.hint_held
     queues = QueueCache(lookups, nudges)
-    intake = Intake(database, queues, after_commit)
     reports, steps = Reports(database, after_commit), Steps(database)
     sessions = Sessions(
         database,
@@ -75,15 +76,16 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         grace_seconds=config.session_grace_seconds,
     )
     pulling = PullSettings(config.max_deliver, config.ack_wait_seconds)
+    claims = Claims(database, roster, after_commit)
     loop = DispatchLoop(
         database,
         roster,
-        after_commit,
+        claims,
         lambda on_message, on_end: Pulls(broker, pulling, on_message, on_end),
         ack_wait_seconds=config.ack_wait_seconds,
     )
     queues.on_channels = loop.serve
-    after_commit.straight = loop.offer
+    intake = Intake(database, queues, after_commit, Straight(roster, claims, loop.nothing_waits))
     runners = RunnerService(
         roster,
         sessions,

@@ -57,7 +57,6 @@ class Publisher:
         self._broker = broker
         self._database = database
         self._waiting: deque[OutboxMessage] = deque()
-        self._delivered: list[int] = []
         self._wake = asyncio.Event()
         self._owner = TaskOwner()
         self._acks = _Acks(broker)
@@ -82,31 +81,13 @@ class Publisher:
         self._waiting.extend(messages)
         self._wake.set()
 
-    def forget(self, ids: Iterable[int]) -> None:
-        """Delete these soon: they need not be published any more. Never waits, never fails.
-
-        What is left, because the database is down, is published by the leader, and does no harm.
-        """
-        self._delivered += ids
-        self._wake.set()
-
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._waiting or self._delivered:
-                await self._delete_delivered()
+            while self._waiting:
                 await self.publish(self._take())
                 WAITING.set(len(self._waiting))
-
-    async def _delete_delivered(self) -> None:
-        delivered, self._delivered = self._delivered, []
-        if not delivered:
-            return
-        try:
-            await self._database.fetch(load("delete_outbox"), delivered)
-        except BackendUnavailable as error:
-            log.warning("%d delivered message(s) stay in the outbox: %s", len(delivered), error)
 
     def _take(self) -> list[OutboxMessage]:
         batch = list(islice(self._waiting, BATCH))

@@ -6,25 +6,33 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from jobmesh.dev.nats import EmbeddedNats
+from jobmesh.ids import new_id
+from jobmesh.v1.dispatch_service_pb2 import JobSubmission, SubmitJobsRequest
+from jobmesh.v1.job_pb2 import JOB_STATE_QUEUED, JobSpec
 from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.broker import ADVISORIES, JOBS, Broker
+from jobmesh_dispatcher.claims import Claims
 from jobmesh_dispatcher.database import Database
-from jobmesh_dispatcher.dispatch_loop import MOST_STRAIGHT, DispatchLoop
+from jobmesh_dispatcher.dispatch_loop import DispatchLoop
 from jobmesh_dispatcher.events import Events
+from jobmesh_dispatcher.intake import Intake
 from jobmesh_dispatcher.nudges import Nudges
 from jobmesh_dispatcher.publisher import Publisher
 from jobmesh_dispatcher.pulls import Pulls, PullSettings
+from jobmesh_dispatcher.queue_cache import QueueCache
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.roster import Roster
-from jobmesh_dispatcher.store.outbox import OutboxMessage
 from jobmesh_dispatcher.store.submit import Call, store_calls
+from jobmesh_dispatcher.straight import MOST_STRAIGHT, Straight
 from tests.support import decisions as d
 from tests.support.dispatchers import hello
 from tests.support.proxy import TcpProxy
@@ -43,7 +51,7 @@ class Claimer:
     broker: Broker
     publisher: Publisher
     roster: Roster
-    after_commit: AfterCommit
+    intake: Intake
     loop: DispatchLoop
 
     async def runner(self, slots: int = 4) -> Attachment:
@@ -55,18 +63,33 @@ class Claimer:
         self.roster.add(attachment)
         return attachment
 
-    async def store(self, *types: str) -> tuple[list[UUID], list[OutboxMessage]]:
-        """Store a job of each type, as one call; their ids and their wake-ups."""
+    async def submit(self, *types: str) -> list[UUID]:
+        """Store and publish a job of each type, as one call."""
         jobs = [d.submission(type=job_type) for job_type in types]
         call = Call(d.uid(), jobs, False)
         _, messages = await self.database.run(lambda c: store_calls(c, [call]))
-        return [job.job_id for job in jobs], messages
-
-    async def submit(self, *types: str) -> list[UUID]:
-        """Store and publish a job of each type, as one call."""
-        jobs, messages = await self.store(*types)
         assert await self.publisher.publish(messages) == len(messages)
-        return jobs
+        return [job.job_id for job in jobs]
+
+    async def take_in(self, *types: str, **spec: Any) -> list[UUID]:
+        """Submit a job of each type, in one call of a gateway."""
+        jobs = [
+            JobSubmission(
+                job_id=new_id(),
+                namespace=d.NAMESPACE,
+                job=JobSpec(queue=d.QUEUE, type=job_type, priority=4, **spec),
+            )
+            for job_type in types
+        ]
+        request = SubmitJobsRequest(operation_id=new_id(), submissions=jobs)
+        answer = await self.intake.submit(request)
+        told = [result.ok.job for result in answer.results]
+        assert [(job.state, job.revision) for job in told] == [(JOB_STATE_QUEUED, 1)] * len(jobs)
+        return [UUID(job.job_id) for job in told]
+
+    async def wakeups(self) -> int:
+        """How many were ever published."""
+        return (await self.broker.client.jetstream().stream_info(JOBS)).state.last_seq
 
     async def owes_nothing(self) -> bool:
         """Whether the outbox is empty."""
@@ -85,22 +108,27 @@ async def claimer(dsn: str, nats_url: str) -> AsyncIterator[Claimer]:
         after_commit = AfterCommit(publisher, Events(broker), Nudges(broker))
         roster = Roster()
         settings = PullSettings(MAX_DELIVER, ACK_WAIT)
+        claims = Claims(database, roster, after_commit)
         loop = DispatchLoop(
             database,
             roster,
-            after_commit,
+            claims,
             lambda on_message, on_end: Pulls(broker, settings, on_message, on_end),
             ack_wait_seconds=ACK_WAIT,
         )
-        after_commit.straight = loop.offer
+        queues = QueueCache(database, Nudges(broker))
+        straight = Straight(roster, claims, loop.nothing_waits)
+        intake = Intake(database, queues, after_commit, straight)
         await broker.start()
         try:
             await d.make_queue(database)
             loop.serve([CHANNEL])
             await loop.start()
             await publisher.start()
-            yield Claimer(database, broker, publisher, roster, after_commit, loop)
+            await intake.start()
+            yield Claimer(database, broker, publisher, roster, intake, loop)
         finally:
+            await intake.stop()
             await loop.stop()
             await publisher.stop()
             await broker.stop()
@@ -119,72 +147,109 @@ async def test_a_job_is_claimed_and_its_wakeup_acknowledged(one: Claimer) -> Non
     await until(one.nothing_waits, timeout=5)
 
 
-async def test_jobs_that_were_just_stored_wait_for_no_broker(one: Claimer) -> None:
+async def test_jobs_that_can_begin_at_once_need_no_broker(one: Claimer) -> None:
     runner = await one.runner()
-    jobs, messages = await one.store("t", "t")
     await one.broker.stop()
-    one.after_commit.submitted(messages)
-    await until(lambda: runner.leases.keys() == set(jobs), timeout=5)
+    jobs = await one.take_in("t", "t")
+    assert runner.leases.keys() == set(jobs)
     assert {lease.attempt for lease in runner.leases.values()} == {1}
-    await until(one.owes_nothing, timeout=5)
+    assert await one.owes_nothing()
+    for job_id in jobs:
+        row = await d.job(one.database, job_id)
+        assert (row["state"], row["attempt"], row["revision"]) == ("RUNNING", 1, 2)
+        assert row["session_id"] == runner.session_id
+        assert [change["state"] for change in row["history"]] == ["QUEUED", "RUNNING"]
+    assert runner.free == runner.slots - 2
 
 
-async def test_there_is_no_message_for_what_went_straight(one: Claimer) -> None:
+async def test_they_are_reported_as_any_other(one: Claimer) -> None:
     runner = await one.runner()
-    (job_id,), messages = await one.store("t")
-    one.after_commit.submitted(messages)
-    await until(lambda: job_id in runner.leases, timeout=5)
-    await until(one.owes_nothing, timeout=5)
-    state = (await one.broker.client.jetstream().stream_info(JOBS)).state
-    assert state.last_seq == 0
+    (job_id,) = await one.take_in("t")
+    recorded = await d.report(one.database, d.succeeded(runner.leases[job_id]))
+    assert recorded.settled == {(job_id, 1)}
 
 
 async def test_what_does_not_fit_is_published_and_parked(one: Claimer) -> None:
     runner = await one.runner()
-    (known, strange), messages = await one.store("t", "strange")
-    one.after_commit.submitted(messages)
-    await until(lambda: known in runner.leases, timeout=5)
+    known, strange = await one.take_in("t", "strange")
+    assert runner.leases.keys() == {known}
 
     async def parked() -> bool:
         return bool((await d.job(one.database, strange))["hold_reason"] == "NO_RUNNER")
 
     await until(parked, timeout=5)
     await until(one.nothing_waits, timeout=5)
+    assert await one.wakeups() == 1
 
 
 @pytest.mark.parametrize(("slots", "jobs"), [(2, 3), (100, MOST_STRAIGHT + 1)])
 async def test_many_go_through_the_broker(one: Claimer, slots: int, jobs: int) -> None:
     runner = await one.runner(slots=slots)
-    stored, messages = await one.store(*["t"] * jobs)
-    one.after_commit.submitted(messages)
+    stored = await one.take_in(*["t"] * jobs)
     await until(lambda: len(runner.leases.keys() & set(stored)) == min(slots, jobs), timeout=5)
-    state = (await one.broker.client.jetstream().stream_info(JOBS)).state
-    assert state.last_seq == len(messages)
+    assert await one.wakeups() == 1
 
 
-async def test_jobs_that_fail_to_be_claimed_straight_stop_no_other(one: Claimer) -> None:
-    await one.database.fetch(
-        """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
-           CHECK (type <> 'bad' OR state <> 'RUNNING')"""
-    )
+async def test_many_calls_at_once_are_given_no_more_than_there_is_room_for(one: Claimer) -> None:
+    runner = await one.runner(slots=3)
+    stored = await asyncio.gather(*(one.take_in("t") for _ in range(12)))
+    await until(lambda: len(runner.leases) == 3, timeout=5)
+    assert len(stored) == 12
+    assert runner.reserved == 0
+    running = await one.database.fetch("SELECT FROM jobmesh.jobs_live WHERE state = 'RUNNING'")
+    assert len(running) == 3
+
+
+STANDS_IN_THE_WAY = {
+    "its queue is paused": "UPDATE jobmesh.queues SET dispatch_paused = true",
+    "its queue is limited": "UPDATE jobmesh.queues SET max_running = 5",
+    "the session has ended": "UPDATE jobmesh.sessions SET end_time = clock_timestamp()",
+    "the session has moved": "UPDATE jobmesh.sessions SET attachment = gen_random_uuid()",
+}
+
+
+@pytest.mark.parametrize("why", STANDS_IN_THE_WAY)
+async def test_what_may_not_begin_is_stored_as_any_other(one: Claimer, why: str) -> None:
     runner = await one.runner()
-    (bad,), messages = await one.store("bad")
-    one.after_commit.submitted(messages)
-    (good,) = await one.submit("t")
-    await until(lambda: good in runner.leases, timeout=5)
-    assert (await d.job(one.database, bad))["state"] == "QUEUED"
+    await one.broker.stop()  # nobody claims it then
+    await one.database.fetch(STANDS_IN_THE_WAY[why])
+    (job_id,) = await one.take_in("t")
+    row = await d.job(one.database, job_id)
+    assert (row["state"], row["attempt"], row["session_id"]) == ("QUEUED", 0, None)
+    assert not await one.owes_nothing()
+    assert runner.leases == {}
 
 
-async def test_a_loop_that_has_stopped_keeps_nothing(one: Claimer) -> None:
-    await one.runner()
-    _, first = await one.store("t")
-    assert one.loop.offer(first)
+@pytest.mark.parametrize("when", ["expires_after", "delay"])
+async def test_what_has_a_time_goes_through_the_broker(one: Claimer, when: str) -> None:
+    runner = await one.runner()
+    (job_id,) = await one.take_in("t", **{when: Duration(nanos=1)})
+    assert job_id not in runner.leases or await one.wakeups() == 1
+    assert (await d.job(one.database, job_id))["revision"] >= 1
+
+
+async def test_a_call_that_is_sent_again_starts_nothing_again(one: Claimer) -> None:
+    runner = await one.runner()
+    spec = JobSpec(queue=d.QUEUE, type="t", priority=4)
+    job = JobSubmission(job_id=new_id(), namespace=d.NAMESPACE, job=spec)
+    request = SubmitJobsRequest(operation_id=new_id(), submissions=[job])
+    for _ in range(3):
+        sent = SubmitJobsRequest()
+        sent.CopyFrom(request)
+        (result,) = (await one.intake.submit(sent)).results
+        assert result.ok.job.job_id == job.job_id
+    (lease,) = runner.leases.values()
+    assert lease.key == (UUID(job.job_id), 1)
+    assert await one.owes_nothing()
+
+
+async def test_a_loop_that_has_stopped_lets_nothing_begin(one: Claimer) -> None:
+    runner = await one.runner()
     await one.loop.stop()
-    _, second = await one.store("t")
-    one.after_commit.submitted(second)
+    await one.take_in("t")
+    assert runner.leases == {}
     await until(one.owes_nothing, timeout=5)
-    state = (await one.broker.client.jetstream().stream_info(JOBS)).state
-    assert state.last_seq == 2
+    assert await one.wakeups() == 1
 
 
 async def test_an_outage_of_the_database_uses_up_no_deliveries(

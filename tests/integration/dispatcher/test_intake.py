@@ -33,7 +33,7 @@ async def db(database: str) -> AsyncIterator[Database]:
 async def intake(db: Database) -> AsyncIterator[Intake]:
     queues = QueueCache(db, Nudges(Broker("nats://127.0.0.1:1")))
     async with dispatcher(db) as its:
-        intake = Intake(db, queues, its.after_commit)
+        intake = Intake(db, queues, its.after_commit, its.straight)
         await queues.start()
         await intake.start()
         try:

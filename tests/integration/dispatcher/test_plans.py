@@ -216,5 +216,5 @@ async def test_the_plans_that_are_kept_take_jobs_in_their_order(kept: Connection
 
 async def test_a_large_submission_is_compared_with_itself_by_hash(kept: Connection) -> None:
     columns = [*zip(*[d.submission().columns(SESSION)], strict=True)]
-    plan = await nodes(kept, "store_jobs", *map(list, columns), [], [])
+    plan = await nodes(kept, "store_jobs", *map(list, columns), *[[] for _ in range(8)])
     assert not [node for node in plan if "Join Filter" in node]
