@@ -9,13 +9,14 @@ would. Run as a module, this is the process that is forked.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ctypes
 import importlib
 import json
-import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from jobmesh.cli.main import main
@@ -86,7 +87,9 @@ def become(order: bytes, fds: list[int]) -> None:
     try:
         main(arguments)
     finally:
-        logging.shutdown()  # as at the exit of a program
+        # As at the exit of a program.
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
 
 
 if __name__ == "__main__":

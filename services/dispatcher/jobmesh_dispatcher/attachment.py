@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -49,7 +50,7 @@ class Attachment:
         self.version = hello.version
         self.leases: dict[UUID, Lease] = {}
         self._suspects: list[Lease] = []
-        self.reserved = 0  # room for jobs that are being stored
+        self.reserved = 0  # room for jobs that are being claimed
         self.set_aside = False  # for a suspect that is to have a runner for itself
         self.reporting: dict[UUID, Lease] = {}
         self.held_hint = True  # jobs may be parked that it could run
@@ -84,6 +85,15 @@ class Attachment:
     @property
     def _load(self) -> int:
         return len(self.leases) + self.reserved
+
+    @contextmanager
+    def reserve(self, number: int) -> Iterator[None]:
+        """Keep room for jobs that are being claimed: nobody else gives it away meanwhile."""
+        self.reserved += number
+        try:
+            yield
+        finally:
+            self.reserved -= number
 
     def _has_lonely(self) -> bool:
         return bool(self._suspects) and any(lease.suspect > 1 for lease in self.suspects())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -77,10 +78,10 @@ class Claims:
     async def held(self, attachment: Attachment) -> None:
         """What was parked for want of a runner like this one."""
         seat = attachment.seat()
-        room = seat.free
-        claimed = await self._transaction(lambda c: claim_held(c, seat))
-        attachment.held_hint = claimed.looked_at >= room
-        self.hand_out(claimed, [seat])
+        with attachment.reserve(seat.free):
+            claimed = await self._transaction(lambda c: claim_held(c, seat))
+            attachment.held_hint = claimed.looked_at >= seat.free or bool(claimed.left)
+            self.hand_out(claimed, [seat])
 
     async def lonely(self) -> None:
         """Give suspects that are to be alone to idle runners, and set others aside for the rest.
@@ -95,9 +96,14 @@ class Claims:
             if seat is None:
                 waiting.append(job)
             else:
-                claimed = await self._transaction(partial(claim_lonely, job=job, seat=seat))
-                self.hand_out(claimed, [seat])
+                await self._claim_lonely(job, seat)
         self._set_aside(waiting)
+
+    async def _claim_lonely(self, job: Candidate, seat: Seat) -> None:
+        attachment = self._roster.get(seat.session_id)
+        with attachment.reserve(seat.free) if attachment else nullcontext():
+            claimed = await self._transaction(partial(claim_lonely, job=job, seat=seat))
+            self.hand_out(claimed, [seat])
 
     def _set_aside(self, waiting: Sequence[Candidate]) -> None:
         here = [attachment.seat() for attachment in self._roster if not attachment.draining]

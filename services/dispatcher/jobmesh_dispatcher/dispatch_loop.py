@@ -93,7 +93,9 @@ class DispatchLoop:
 
     def nothing_waits(self) -> bool:
         """Whether a job that comes now would be the next to begin."""
-        return not (self._at_hand or self._unhealthy or self._stopping)
+        parked = any(attachment.held_hint and attachment.free for attachment in self._roster)
+        pulled = self._at_hand or self.pulls.requested > 0
+        return not (parked or pulled or self._unhealthy or self._stopping)
 
     def _on_message(self, message: Pulled) -> None:
         self._at_hand.append(message)

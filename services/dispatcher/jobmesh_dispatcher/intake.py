@@ -111,8 +111,16 @@ class Intake:
         return dict(zip((s.job_id for s in submissions), outcomes, strict=True))
 
     async def _flush(self, calls: list[Call]) -> Sequence[list[Outcome] | BaseException]:
+        """Of a call that is sent again before its first sending was stored, one after the other."""
+        results: dict[int, list[Outcome] | BaseException] = {}
+        left = list(enumerate(calls))
         with STORE.time():
-            return await self._store_shared(calls)
+            while left:
+                together = {call.operation_id: number for number, call in reversed(left)}.values()
+                stored = await self._store_shared([calls[number] for number in together])
+                results.update(zip(together, stored, strict=True))
+                left = [(number, call) for number, call in left if number not in results]
+        return [results[number] for number in range(len(calls))]
 
     async def _store_shared(self, calls: Sequence[Call]) -> list[list[Outcome] | BaseException]:
         """Store calls in one transaction; in two halves if their data was refused."""

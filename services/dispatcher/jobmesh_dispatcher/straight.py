@@ -2,10 +2,11 @@
 
 Nobody has to be woken for them, so that they take one transaction in place of two, and no message.
 
-* Nothing overtakes: while wake-ups wait for room here, all goes through the broker. So do more jobs
-  than a few, which the broker spreads over the runners of all dispatchers.
+* Nothing overtakes what is known to wait: while there is any, all goes through the broker. So do
+  more jobs than a few, which the broker spreads over the runners of all dispatchers.
 * The room is taken while the transaction is under way, so that no claim gives it away meanwhile.
-* The session ended, or the queue was paused or limited meanwhile: the job is stored as any other.
+* The session ended, or the queue was paused or limited meanwhile, or is being changed just now: the
+  job is stored as any other.
 * The answer comes so late that the job may be taken for unknown to its runner by now: it is not
   sent, and the session's slow comparison queues it again.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -51,18 +52,12 @@ class Straight:
         """Seats of the jobs that may begin at once; theirs until the end of the block."""
         dealt = self._deal(submissions)
         taken = Counter(seat.session_id for seat in dealt.values())
-        held = [
-            (attachment, taken[attachment.session_id])
-            for attachment in self._roster
-            if taken[attachment.session_id]
-        ]
-        for attachment, number in held:
-            attachment.reserved += number
-        try:
+        with ExitStack() as stack:
+            if taken:
+                stack.callback(self._roster.changed)  # what was not used is room again
+            for attachment in self._roster:
+                stack.enter_context(attachment.reserve(taken[attachment.session_id]))
             yield dealt
-        finally:
-            for attachment, number in held:
-                attachment.reserved -= number
 
     def _deal(self, submissions: Sequence[Submission]) -> Mapping[UUID, Seat]:
         if len(submissions) > min(self._roster.idle, MOST_STRAIGHT) or not self._is_open():

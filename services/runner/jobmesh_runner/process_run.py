@@ -12,7 +12,7 @@ from jobmesh.v1.job_pb2 import Payload
 from jobmesh.v1.runner_service_pb2 import Report
 from jobmesh_runner import outcome
 from jobmesh_runner import worker_messages as m
-from jobmesh_runner.attempt import Attempt, LatestProgress
+from jobmesh_runner.attempt import Attempt, LatestProgress, Stop, StopKind
 from jobmesh_runner.messages import Line
 from jobmesh_runner.outbox import PendingCheckpoint
 from jobmesh_runner.pending_steps import PendingStep
@@ -41,6 +41,8 @@ class ProcessRuns:
             report = self._run_in(worker, attempt)
         except ProcessDied as died:
             self._workers.discard(worker)
+            if not died.is_known and attempt.stop is None:
+                attempt.stop = Stop(StopKind.INTERRUPTED, str(died))  # no fault of the handler
             seconds = max(attempt.seconds_run(), 1e-9)
             # A task that asks for a process has its deaths counted as failures, by its policy.
             crashed = attempt.task is None or not attempt.task.process

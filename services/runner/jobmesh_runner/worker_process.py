@@ -15,7 +15,7 @@ from typing import IO
 
 import msgspec
 
-from jobmesh.server.forked import ForkServer
+from jobmesh.server.forked import LOST, ForkServer
 from jobmesh_runner import worker_messages as m
 from jobmesh_runner.attempt import Stop
 
@@ -27,10 +27,14 @@ FAULT_BYTES = 64 << 10
 
 
 class ProcessDied(Exception):
-    """The process has ended by itself, or was ended; ``faults`` is what its last words were."""
+    """The process has ended by itself, or was ended; ``faults`` is what its last words were.
 
-    def __init__(self, text: str, faults: str = "") -> None:
+    ``is_known``: how it ended. It is not if the process that it was forked from was killed.
+    """
+
+    def __init__(self, text: str, faults: str = "", *, is_known: bool = True) -> None:
         self.faults = faults
+        self.is_known = is_known
         super().__init__(text)
 
 
@@ -105,8 +109,15 @@ class WorkerProcess:
             code = self._process.wait(END_SECONDS)
         except TimeoutError:
             self.kill()
-            code = self._process.wait()
-        return ProcessDied(describe(code), self._last_words())
+            code = self._end()
+        return ProcessDied(describe(code), self._last_words(), is_known=code != LOST)
+
+    def _end(self) -> int:
+        """The exit code of a process that was killed."""
+        try:
+            return self._process.wait(END_SECONDS)
+        except TimeoutError:  # whoever tells of it does not
+            return LOST
 
     def _last_words(self) -> str:
         """What the interpreter wrote of a fatal signal: where its threads were."""
@@ -128,7 +139,7 @@ class WorkerProcess:
             self._process.wait(END_SECONDS)
         except TimeoutError:
             self.kill()
-            self._process.wait()
+            self._end()
         self._posted.put(None)
         self._writer.join()
         self._connection.close()
@@ -138,6 +149,8 @@ class WorkerProcess:
 
 def describe(code: int) -> str:
     """How a process ended, for the author of the handler."""
+    if code == LOST:
+        return "the handler's process was lost with the one that it was forked from"
     if code >= 0:
         return f"the handler's process ended with exit code {code}"
     try:

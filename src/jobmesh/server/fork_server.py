@@ -17,6 +17,7 @@ and runs the main module of its parent again in each process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import select
@@ -24,12 +25,12 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 NUMBER_BYTES = 4
 MOST_FDS = 8
-MOST_BYTES = 1 << 20
+SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Become = Callable[[bytes, list[int]], object]
 
@@ -45,7 +46,10 @@ class _Server:
         """Fork until nobody asks any more."""
         os.set_blocking(self._wake, False)
         os.set_blocking(self._waker, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # ignored, it would not wake us
+        # None is ignored: a SIGCHLD has to wake us. The others are for whoever asked for processes,
+        # also if somebody signals all that belongs to it.
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         control = self._control.fileno()
         while True:
@@ -68,26 +72,34 @@ class _Server:
             os.close(told)
 
     def _serve_one(self) -> bool:
-        head, fds, _, _ = socket.recv_fds(self._control, NUMBER_BYTES, MOST_FDS)
+        head, fds, flags, _ = socket.recv_fds(self._control, NUMBER_BYTES, MOST_FDS)
         if not head:
             return False
+        for fd in fds:
+            os.set_inheritable(fd, False)
         payload = receive_exactly(self._control, from_bytes(head))
-        told, *given = fds
+        if flags & socket.MSG_CTRUNC:  # there is no room for them
+            _close(fds)
+            answer = -errno.EMFILE
+        else:
+            answer = self._fork(payload, *fds)
+        self._control.sendall(to_bytes(answer))
+        return True
+
+    def _fork(self, payload: bytes, told: int, *given: int) -> int:
+        """The process, or what is in the way."""
         try:
             pid = os.fork()
         except OSError as error:
-            os.close(told)
-            pid = -(error.errno or 1)
+            _close((told, *given))
+            return -(error.errno or errno.EAGAIN)
         if pid == 0:
             os.close(told)  # that is for us to tell, and for its absence to tell if we are killed
-            self._be(payload, given)
-        for fd in given:
-            os.close(fd)
-        if pid > 0:
-            self._statuses[pid] = told
-            _lead_group(pid)
-        self._control.sendall(to_bytes(pid))
-        return True
+            self._be(payload, list(given))
+        _close(given)
+        self._statuses[pid] = told
+        _lead_group(pid)
+        return pid
 
     def _be(self, payload: bytes, given: list[int]) -> NoReturn:
         code = 1
@@ -107,10 +119,11 @@ class _Server:
     def _leave_server(self) -> None:
         _lead_group(0)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self._control.close()
-        for fd in (self._wake, self._waker, *self._statuses.values()):
-            os.close(fd)
+        _close((self._wake, self._waker, *self._statuses.values()))
 
 
 def serve(control: int, become: Become) -> None:
@@ -147,6 +160,11 @@ def to_bytes(number: int) -> bytes:
 def from_bytes(sent: bytes) -> int:
     """Such a number."""
     return int.from_bytes(sent, "big", signed=True)
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _lead_group(pid: int) -> None:

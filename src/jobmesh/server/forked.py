@@ -16,8 +16,8 @@ from jobmesh.server.fork_server import NUMBER_BYTES, from_bytes, receive_exactly
 
 ANSWER_SECONDS = 60.0
 END_SECONDS = 2.0
-LOST = 255
-"""The exit code of a process whose fork server has died: nobody knows."""
+LOST = 256
+"""In place of the exit code of a process whose fork server has died: nobody knows it."""
 
 
 class ForkServer:
@@ -29,6 +29,7 @@ class ForkServer:
     def __init__(self, module: str) -> None:
         self._module = module
         self._lock = threading.Lock()
+        self._closed = False
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -49,15 +50,17 @@ class ForkServer:
         return Forked(pid, reader)
 
     def close(self) -> None:
-        """Let it end. What it has forked goes on."""
+        """Let it end, for good. What it has forked goes on."""
         with self._lock:
+            self._closed = True
             self._end()
 
     def _ask(self, payload: bytes, fds: Sequence[int]) -> int:
+        if self._closed:
+            raise ChildProcessError(f"{self._module} was closed")
         try:
             answer = self._exchange(payload, fds)
-        except OSError:
-            self._end()  # it was killed, say: once more, with a new one
+        except OSError:  # it was killed, say: once more, with a new one
             answer = self._exchange(payload, fds)
         if answer <= 0:
             raise OSError(-answer, os.strerror(-answer))
@@ -71,8 +74,11 @@ class ForkServer:
             socket.send_fds(self._control, [to_bytes(len(payload))], fds)
             self._control.sendall(payload)
             return from_bytes(receive_exactly(self._control, NUMBER_BYTES))
-        except (OSError, EOFError) as error:
-            raise ChildProcessError(f"{self._module} forks nothing: {error!r}") from error
+        except BaseException as error:
+            self._end()  # an answer that comes yet would be taken for that of the next one
+            if isinstance(error, OSError | EOFError):
+                raise ChildProcessError(f"{self._module} forks nothing: {error!r}") from error
+            raise
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -129,7 +135,7 @@ class Forked:
     def kill(self) -> None:
         """End it at once, and what it has started."""
         with self._lock:
-            if self._code is None:  # else its number may be another's
+            if self._code is None and not self._told.poll():  # else its number may be another's
                 self._kill()
 
     def fileno(self) -> int:

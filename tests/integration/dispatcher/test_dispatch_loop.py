@@ -31,6 +31,7 @@ from jobmesh_dispatcher.pulls import Pulls, PullSettings
 from jobmesh_dispatcher.queue_cache import QueueCache
 from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.roster import Roster
+from jobmesh_dispatcher.store.claim import CLAIM_BYTES
 from jobmesh_dispatcher.store.submit import Call, store_calls
 from jobmesh_dispatcher.straight import MOST_STRAIGHT, Straight
 from tests.support import decisions as d
@@ -51,6 +52,7 @@ class Claimer:
     broker: Broker
     publisher: Publisher
     roster: Roster
+    after_commit: AfterCommit
     intake: Intake
     loop: DispatchLoop
 
@@ -61,6 +63,8 @@ class Claimer:
         attachment = Attachment(said)
         await d.reattach(self.database, attachment.seat())
         self.roster.add(attachment)
+        # Until it has been looked for what is parked.
+        await until(lambda: not (attachment.held_hint and attachment.room), timeout=5)
         return attachment
 
     async def submit(self, *types: str) -> list[UUID]:
@@ -126,7 +130,7 @@ async def claimer(dsn: str, nats_url: str) -> AsyncIterator[Claimer]:
             await loop.start()
             await publisher.start()
             await intake.start()
-            yield Claimer(database, broker, publisher, roster, intake, loop)
+            yield Claimer(database, broker, publisher, roster, after_commit, intake, loop)
         finally:
             await intake.stop()
             await loop.stop()
@@ -198,6 +202,54 @@ async def test_many_calls_at_once_are_given_no_more_than_there_is_room_for(one: 
     assert runner.reserved == 0
     running = await one.database.fetch("SELECT FROM jobmesh.jobs_live WHERE state = 'RUNNING'")
     assert len(running) == 3
+
+
+async def test_room_that_a_claim_is_about_to_take_is_not_given_away(one: Claimer) -> None:
+    runner = await one.runner(slots=1)
+    (first,) = await one.take_in("t")
+    await d.report(one.database, d.succeeded(runner.leases.pop(first)))
+    parked = await d.store_one(one.database)
+    await one.database.fetch("UPDATE jobmesh.jobs_live SET hold_reason = 'NO_RUNNER'")
+    async with one.database.transaction() as changing:
+        await changing.execute("SELECT FROM jobmesh.queues FOR UPDATE")  # the claim waits for it
+        runner.held_hint = True
+        one.loop.wake()
+        await until(lambda: runner.reserved == 1, timeout=5)
+        assert (runner.free, runner.idle) == (0, 0)
+        (later,) = await one.take_in("t")
+    await until(lambda: runner.leases.keys() == {parked}, timeout=5)
+    await until(lambda: runner.reserved == 0, timeout=5)
+    assert (await d.job(one.database, later))["state"] == "QUEUED"
+
+
+async def test_nobody_waits_for_a_queue_that_is_being_changed(one: Claimer) -> None:
+    runner = await one.runner()
+    await one.take_in("t")  # from then on the queue is known
+    async with one.database.transaction() as changing:
+        await changing.execute("SELECT FROM jobmesh.queues FOR UPDATE")
+        (job_id,) = await one.take_in("t")
+        assert (await d.job(one.database, job_id))["state"] == "QUEUED"
+    await until(lambda: job_id in runner.leases, timeout=5)
+
+
+async def test_large_jobs_that_are_parked_are_taken_one_portion_after_the_other(
+    one: Claimer,
+) -> None:
+    jobs = {await d.store_one(one.database) for _ in range(10)}
+    await d.swell(one.database, CLAIM_BYTES // 3)
+    await one.database.fetch("UPDATE jobmesh.jobs_live SET hold_reason = 'NO_RUNNER'")
+    runner = Attachment(hello(slots=100))
+    await d.reattach(one.database, runner.seat())
+    await one.loop.stop()
+    one.roster.add(runner)
+    claims = Claims(one.database, one.roster, one.after_commit)
+    await claims.held(runner)
+    assert 0 < len(runner.leases) < len(jobs)
+    async for _ in runner.outbound():  # whoever does not read is given no more
+        if not runner.held_hint:
+            break
+        await claims.held(runner)
+    assert runner.leases.keys() == jobs, "it was not told that there are more"
 
 
 STANDS_IN_THE_WAY = {

@@ -103,6 +103,18 @@ async def test_a_refused_call_costs_the_others_nothing(db: Database, intake: Int
     assert await count(db) == 5  # "taken", "one", "three", "four", "five"
 
 
+async def test_a_call_that_is_sent_again_before_it_was_stored_is_one(
+    db: Database, intake: Intake
+) -> None:
+    other, sent = call("", ""), call("", "")
+    again = SubmitJobsRequest()
+    again.CopyFrom(sent)
+    job_ids = [submission.job_id for submission in sent.submissions]
+    answers = await asyncio.gather(*map(intake.submit, (other, sent, again)))
+    assert [[r.ok.job.job_id for r in answer.results] for answer in answers[1:]] == [job_ids] * 2
+    assert await count(db) == 4
+
+
 async def test_a_call_is_not_refused_for_one_that_is_refused_itself(
     db: Database, intake: Intake
 ) -> None:

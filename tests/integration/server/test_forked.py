@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def test_no_process_has_the_descriptors_of_another(
 ) -> None:
     others = [server.fork(b"wait", []) for _ in range(3)]
     assert server.fork(b"descriptors", []).wait(ROOM) == 0
-    assert capfd.readouterr().out == "[0, 1, 2]\n"
+    assert capfd.readouterr().out == "0, 1, 2, 3\n"  # the last one is that of the folder
     for other in others:
         other.kill()
         other.wait(ROOM)
@@ -97,6 +98,36 @@ async def test_an_orphan_of_a_server_that_died_is_ended(server: ForkServer) -> N
     os.kill(server_of(orphan), signal.SIGKILL)
     orphan.wait(ROOM)
     await until(lambda: not is_there(orphan.pid), ROOM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_all_is_not_for_the_server(server: ForkServer, number: int) -> None:
+    process = server.fork(b"wait", [])
+    os.kill(server_of(process), number)
+    assert server.fork(b"exit 5", []).wait(ROOM) == 5
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(ROOM) == -signal.SIGTERM
+
+
+def test_a_server_that_was_closed_forks_no_more(server: ForkServer) -> None:
+    assert server.fork(b"exit 0", []).wait(ROOM) == 0
+    server.close()
+    with pytest.raises(OSError, match="was closed"):
+        server.fork(b"exit 0", [])
+
+
+def test_a_server_without_room_for_descriptors_says_so(server: ForkServer) -> None:
+    process = server.fork(b"wait", [])
+    limits = resource.prlimit(server_of(process), resource.RLIMIT_NOFILE)
+    resource.prlimit(server_of(process), resource.RLIMIT_NOFILE, (8, limits[1]))
+    with pytest.raises(OSError, match="Too many open files"):
+        server.fork(b"exit 0", [process.fileno()] * 5)
+    resource.prlimit(server_of(process), resource.RLIMIT_NOFILE, limits)
+    assert server.fork(b"exit 0", []).wait(ROOM) == 0
+    assert process.poll() is None
+    process.kill()
+    process.wait(ROOM)
 
 
 def test_a_server_that_cannot_start_is_an_error() -> None:

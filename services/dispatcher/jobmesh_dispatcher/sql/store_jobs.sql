@@ -3,7 +3,8 @@
 -- again, and of a request id that is taken. A run_at that has passed, or none, makes a job ready at
 -- once. It expires so long after it is ready, or at its deadline.
 -- One that has a seat is claimed along with it, QUEUED -> RUNNING, if the session is still attached and the
--- queue neither limited nor paused; sessions and queues are held as by every claim. It is owed no wake-up.
+-- queue neither limited nor paused; both are held until the commit, as by every claim, but nothing is waited
+-- for: whatever is being changed, the job is stored only. One that is claimed is owed no wake-up.
 -- IS TRUE keeps the server from making a join of IN, whose every way but the slow one is switched off.
 -- It takes the columns of `Submission.columns`; sessions and runners of the jobs' seats, null without; all these
 -- sessions with their attachments; tokens of the queues; and of wake-ups the subjects, the bodies, and the one
@@ -22,12 +23,12 @@ WITH job AS (
         ON session.session_id = mine.session_id AND session.attachment = mine.attachment
     WHERE session.end_time IS NULL
     ORDER BY session.session_id
-    FOR KEY SHARE OF session
+    FOR KEY SHARE OF session SKIP LOCKED
 ), open AS MATERIALIZED (
     SELECT namespace, name FROM jobmesh.queues
     WHERE token = ANY ($24::text[]) AND max_running IS NULL AND NOT dispatch_paused
     ORDER BY namespace, name
-    FOR KEY SHARE
+    FOR KEY SHARE SKIP LOCKED
 ), begun AS MATERIALIZED (
     SELECT job_id FROM job
     WHERE session_id IS NOT NULL AND (session_id IN (SELECT session_id FROM attached)) IS TRUE

@@ -76,10 +76,7 @@ async def claim(
     rows = sorted(
         (row for row in rows if row["hold_reason"] is None), key=lambda row: order[row["job_id"]]
     )
-    taken = within_bytes([row["bytes"] for row in rows], CLAIM_BYTES)
-    result = await _carry_out(connection, rows[:taken], limits, seats)
-    result.left = [row["job_id"] for row in rows[taken:]]
-    return result
+    return await _carry_out_first(connection, rows, limits, seats)
 
 
 async def claim_lonely(connection: Connection, job: Candidate, seat: Seat) -> Claimed:
@@ -107,10 +104,7 @@ async def claim_held(connection: Connection, seat: Seat) -> Claimed:
     limits = await _lock_limits(
         connection, sorted({queue_token(r["namespace"], r["queue"]) for r in rows})
     )
-    taken = within_bytes([row["bytes"] for row in rows], CLAIM_BYTES)
-    result = await _carry_out(connection, rows[:taken], limits, seats)
-    result.looked_at = len(rows)
-    return result
+    return await _carry_out_first(connection, rows, limits, seats)
 
 
 def _candidate(row: Record) -> Candidate:
@@ -153,6 +147,20 @@ async def lock_slots(connection: Connection, queues: Sequence[QueueName]) -> dic
     await connection.fetch(load("lock_slots"), *names)
     rows = await connection.fetch(load("lock_slots"), *names)
     return {(row["namespace"], row["queue"]): row["running"] for row in rows}
+
+
+async def _carry_out_first(
+    connection: Connection,
+    jobs: Sequence[Record],
+    limits: dict[QueueName, QueueLimit],
+    seats: Sequence[Seat],
+) -> Claimed:
+    """As many of the first as do not make the claim too large; to park a job reads none of it."""
+    sizes = [row["bytes"] for row in jobs]
+    taken = within_bytes(sizes, CLAIM_BYTES) if seats else len(jobs)
+    result = await _carry_out(connection, jobs[:taken], limits, seats)
+    result.left = [row["job_id"] for row in jobs[taken:]]
+    return result
 
 
 async def _carry_out(

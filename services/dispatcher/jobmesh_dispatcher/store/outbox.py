@@ -41,11 +41,6 @@ class OutboxMessage(NamedTuple):
     subject: str
     body: bytes
 
-    @property
-    def token(self) -> str:
-        """Of the queue whose jobs a wake-up is for."""
-        return queue_of_subject(self.subject)
-
 
 async def write_wakeups(connection: Connection, ready: Iterable[Ready]) -> list[OutboxMessage]:
     """Owe the broker wake-ups for these jobs. Every transition into QUEUED comes through here."""
@@ -83,8 +78,3 @@ def jobs_of(messages: Iterable[OutboxMessage]) -> int:
 def wakeup_subject(namespace: str, queue: str, priority: int) -> str:
     """Where wake-ups of a queue and priority are published."""
     return f"jm.job.{queue_token(namespace, queue)}.{priority}"
-
-
-def queue_of_subject(subject: str) -> str:
-    """The token of the queue that wake-ups of a subject are for."""
-    return subject.split(".")[2]
