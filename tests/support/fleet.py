@@ -115,6 +115,7 @@ class Fleet:
         self.directory = directory
         self.postgres = postgres
         self.nats = nats
+        self._pool: asyncpg.Pool | None = None
         self.members = {
             member.name: member
             for service in SERVICES
@@ -162,9 +163,17 @@ class Fleet:
 
     async def fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
         """Rows from jobmesh's database."""
-        async with connected(self.postgres) as connection:
-            rows: list[asyncpg.Record] = await connection.fetch(statement, *arguments)
-            return rows
+        if self._pool is None:
+            self._pool = asyncpg.create_pool(
+                self.postgres,
+                min_size=0,
+                max_size=4,
+                timeout=SQL_TIMEOUT,
+                command_timeout=SQL_TIMEOUT,
+            )
+            await self._pool
+        rows: list[asyncpg.Record] = await self._pool.fetch(statement, *arguments)
+        return rows
 
     async def value(self, statement: str, *arguments: object) -> Any:
         """The first value of the first row."""
@@ -205,6 +214,8 @@ class Fleet:
         """End all at once."""
         members = [member for member in self.members.values() if member.running]
         await asyncio.gather(*(member.kill() for member in members))
+        if self._pool is not None:
+            self._pool.terminate()
         leaks.shared.remove(self.pids)
 
 

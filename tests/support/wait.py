@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, overload
 
 T = TypeVar("T")
+SELDOM = 0.05
 
 
 @overload
@@ -37,12 +38,14 @@ async def until(
     """The first truthy value of `condition`, a plain or an async function asked again and again.
 
     A failed assertion in it counts as not yet; any other exception is the caller's.
-    `describe` says what is awaited, or returns what to show when it did not come.
+    `describe` says what is awaited, or returns what to show when it did not come. `interval` is how
+    long it waits between looks at first; what takes long is looked at less often.
 
     :raises AssertionError: after `timeout` seconds, with the last value or failed assertion.
     """
     clock = asyncio.get_running_loop().time
-    deadline = clock() + timeout
+    began = clock()
+    deadline = began + timeout
     last: object = "never asked"
     while True:
         try:
@@ -57,7 +60,7 @@ async def until(
         if clock() >= deadline:
             shown = describe if isinstance(describe, str) else describe()
             raise AssertionError(f"not within {timeout} s: {shown}; last seen: {last}")
-        await asyncio.sleep(interval)
+        await asyncio.sleep(max(interval, min(SELDOM, (clock() - began) / 10)))
 
 
 class _TookTooLong(Exception):

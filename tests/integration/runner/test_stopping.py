@@ -30,6 +30,7 @@ async def test_idle_it_takes_leave_at_once(
 ) -> None:
     process = runner(peer)
     link = await begin(peer, process)
+    await process.ready()
     asked = now()
     os.kill(process.pid, number)
     assert process.child is not None
