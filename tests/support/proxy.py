@@ -52,7 +52,7 @@ class TcpProxy:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        self.drop()
+        self.cut()  # also those that were accepted just now, and are not served yet
         await asyncio.gather(*self._links, return_exceptions=True)
         await self._server.wait_closed()
 

@@ -307,17 +307,6 @@ async def test_a_loop_that_has_stopped_lets_nothing_begin(one: Claimer) -> None:
     assert not one.loop.nothing_waits()
 
 
-async def test_a_job_that_is_parked_or_pulled_goes_first(one: Claimer) -> None:
-    runner = await one.runner(slots=1)
-    await until(one.loop.nothing_waits, timeout=5)
-    runner.held_hint = True
-    assert not one.loop.nothing_waits()
-    await until(one.loop.nothing_waits, timeout=5)
-    await one.submit("t", "t")
-    await until(lambda: bool(runner.leases), timeout=5)
-    assert runner.idle == 0
-
-
 async def test_an_outage_of_the_database_uses_up_no_deliveries(
     database: str, nats_url: str
 ) -> None:
