@@ -1,9 +1,9 @@
-"""`jobmesh <service>` as a process that is forked from one that has imported it all.
+"""`jobmesh …` as a process that is forked from one that has imported it all.
 
 Most of what a service costs at its start is half a second of imports, and the tests start hundreds.
 What is forked is the process that the command would be, from its arguments and environment on.
-Tests of the commands themselves, of `jobmesh dev` and of what `deploy/` starts run what a user
-would. Run as a module, this is the process that is forked.
+Tests of starting, of `jobmesh dev`, of the pages' commands and of what `deploy/` starts run what a
+user would. Run as a module, this is the process that is forked.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryFile
 
+from jobmesh.cli.commands import COMMANDS
 from jobmesh.cli.main import main
 from jobmesh.dev.child import Child, Program
 from jobmesh.server import fork_server, forked
 
 IMPORTED = [
-    "jobmesh.cli.services",
+    *sorted({entry.path.partition(":")[0] for entry in COMMANDS.values()}),
     *(f"jobmesh_{name}.main" for name in ("dispatcher", "gateway", "runner", "scheduler")),
 ]
 PR_SET_PDEATHSIG = 1
@@ -34,12 +37,43 @@ server = forked.ForkServer(__name__)
 
 def start(program: Program, arguments: Sequence[str]) -> Child:
     """Start `program` by forking: these are what its command says behind `jobmesh`."""
-    order = json.dumps([arguments, dict(program.environment or {})]).encode()
     log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
     try:
-        return Child(program, AsyncForked(server.fork(order, [log])))
+        return Child(program, _fork(arguments, program.environment or {}, (nothing, log, log)))
     finally:
         os.close(log)
+        os.close(nothing)
+
+
+async def run(
+    arguments: Sequence[str], environment: Mapping[str, str], given: str, timeout: float
+) -> tuple[int, str, str]:
+    """Run a command to its end: its exit code, what it printed, and what of errors.
+
+    :param given: its standard input.
+    """
+    with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+        stdin.write(given.encode())
+        stdin.seek(0)
+        files = stdin, stdout, stderr
+        process = _fork(arguments, environment, [file.fileno() for file in files])
+        try:
+            code = await asyncio.wait_for(process.wait(), timeout)
+        except BaseException:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+            raise
+        stdout.seek(0)
+        stderr.seek(0)
+        return code, stdout.read().decode(), stderr.read().decode()
+
+
+def _fork(
+    arguments: Sequence[str], environment: Mapping[str, str], fds: Sequence[int]
+) -> AsyncForked:
+    order = json.dumps([arguments, dict(environment)]).encode()
+    return AsyncForked(server.fork(order, fds))
 
 
 class AsyncForked:
@@ -74,15 +108,15 @@ class AsyncForked:
 
 
 def become(order: bytes, fds: list[int]) -> None:
-    """The command line, with its output to the one descriptor."""
+    """The command line, with its three standard files."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    (log,) = fds
-    os.dup2(log, sys.stdout.fileno())
-    os.dup2(log, sys.stderr.fileno())
-    os.close(log)
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
     arguments, environment = json.loads(order)
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
     sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     try:
         main(arguments)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import forked
 from tests.support.process import clean_environment
 
 REPOSITORY = Path(__file__).parents[2]
@@ -53,5 +54,5 @@ async def run(*command: str, environment: Mapping[str, str] | None = None) -> Do
 
 async def jobmesh(address: str, *arguments: str) -> Done:
     """Run the command line against the gateway at an address."""
-    environment = {"JOBMESH_ADDRESS": address}
-    return await run("python", "-m", "jobmesh.cli.main", *arguments, environment=environment)
+    environment = clean_environment() | {"JOBMESH_ADDRESS": address}
+    return Done(*await forked.run(arguments, environment, "", TIMEOUT))

@@ -34,10 +34,10 @@ class TestPostgres:
     def dsn(self, database: str) -> str:
         return self.server.dsn(database)
 
-    async def clone(self, name: str) -> None:
-        """Make a database like the template."""
+    async def clone(self, name: str, template: str = TEMPLATE) -> None:
+        """Make a database like the template, which nobody may be connected to."""
         # Without fsync a copy of the files is faster than one through the log.
-        await self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+        await self._execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
 
     async def drop(self, name: str) -> None:
         """Remove it, ending whoever is still connected."""

@@ -19,6 +19,7 @@ from jobmesh.errors import InvalidFields
 from jobmesh.ids import new_id
 from jobmesh.v1 import job_pb2
 from tests.integration.client.conftest import Gateway
+from tests.support import forked
 from tests.support.process import clean_environment
 from tests.support.wait import until
 
@@ -44,26 +45,25 @@ class Cli:
     def __init__(self, address: str) -> None:
         self.environment = clean_environment() | {"JOBMESH_ADDRESS": address, "TZ": "UTC"}
 
-    async def start(self, *arguments: str, stdin: int | None = None) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *PROGRAM,
             *arguments,
-            stdin=stdin if stdin is not None else asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=self.environment,
         )
 
     async def __call__(self, *arguments: str, stdin: str | None = None) -> Done:
-        process = await self.start(
-            *arguments, stdin=asyncio.subprocess.PIPE if stdin is not None else None
-        )
-        return await finished(process, stdin)
+        code, out, err = await forked.run(arguments, self.environment, stdin or "", TIMEOUT)
+        assert "Traceback" not in err, err
+        return Done(code, out, err)
 
 
-async def finished(process: asyncio.subprocess.Process, stdin: str | None = None) -> Done:
+async def finished(process: asyncio.subprocess.Process) -> Done:
     async with asyncio.timeout(TIMEOUT):
-        out, err = await process.communicate(stdin.encode() if stdin is not None else None)
+        out, err = await process.communicate()
     assert process.returncode is not None
     assert b"Traceback" not in err, err.decode()
     return Done(process.returncode, out.decode(), err.decode())

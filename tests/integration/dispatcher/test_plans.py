@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,9 @@ from jobmesh_dispatcher.database import KEPT_PLANS
 from jobmesh_dispatcher.sql import load
 from tests.support import decisions as d
 from tests.support import plans
+from tests.support.fleet import connected
 from tests.support.job_rows import Connection
+from tests.support.servers import TestPostgres
 
 SESSION = UUID(new_id())
 MANY = 6000
@@ -32,9 +35,36 @@ FROM generate_series(1, $1::integer) AS n
 """
 
 
+FILLED = "filled_once"
+
+
+@pytest.fixture(scope="module")
+def filled(postgres: TestPostgres) -> Iterator[str]:
+    """A database with a table that was measured while nothing ran and nothing was held."""
+    with asyncio.Runner() as runner:
+        runner.run(postgres.clone(FILLED))
+        runner.run(_fill_all(postgres.dsn(FILLED)))
+        yield FILLED
+        runner.run(postgres.drop(FILLED))
+
+
+async def _fill_all(dsn: str) -> None:
+    async with connected(dsn) as connection:
+        await connection.execute("ALTER TABLE jobmesh.jobs_live SET (autovacuum_enabled = false)")
+        await _fill_queues(connection)
+
+
 @pytest.fixture
-async def large(connection: Connection) -> Connection:
-    """A table that was measured while nothing ran and nothing was held."""
+async def large(postgres: TestPostgres, filled: str) -> AsyncIterator[Connection]:
+    """A copy of it."""
+    name = f"{filled}_copy"
+    await postgres.clone(name, filled)
+    async with connected(postgres.dsn(name)) as connection:
+        yield connection
+    await postgres.drop(name)
+
+
+async def _fill_queues(connection: Connection) -> None:
     for name, max_depth in (("busy", None), ("deep", MANY - 1), ("empty", 100)):
         await connection.execute(
             """INSERT INTO jobmesh.queues (namespace, name, token, priorities, max_depth)
@@ -48,7 +78,6 @@ async def large(connection: Connection) -> Connection:
     await fill(connection, "deep", "RETRYING")
     await fill(connection, "limited", "QUEUED", hold_reason="MAX_RUNNING")
     await fill(connection, "unserved", "QUEUED", hold_reason="NO_RUNNER")
-    return connection
 
 
 async def fill(

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 ROOM = 20.0
 SCHEDULES = full(200, 50)
-SECONDS = full(60, 8)
+SECONDS = full(60, 5)
 ROUNDS = range(full(10, 1))
 LEASE = 1.0
 # What the leader's absence may cost, by the lateness of the firings that fell into it.
