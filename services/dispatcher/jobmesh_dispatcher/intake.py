@@ -111,15 +111,16 @@ class Intake:
         return dict(zip((s.job_id for s in submissions), outcomes, strict=True))
 
     async def _flush(self, calls: list[Call]) -> Sequence[list[Outcome] | BaseException]:
-        """Of a call that is sent again before its first sending was stored, one after the other."""
+        """Store all together, but for a call that is here twice, as it was sent again meanwhile."""
         results: dict[int, list[Outcome] | BaseException] = {}
-        left = list(enumerate(calls))
+        left = dict(enumerate(calls))
         with STORE.time():
             while left:
-                together = {call.operation_id: number for number, call in reversed(left)}.values()
-                stored = await self._store_shared([calls[number] for number in together])
-                results.update(zip(together, stored, strict=True))
-                left = [(number, call) for number, call in left if number not in results]
+                # The first of each operation; the next round finds it stored.
+                first = {call.operation_id: number for number, call in reversed(left.items())}
+                numbers = sorted(first.values())
+                stored = await self._store_shared([left.pop(number) for number in numbers])
+                results.update(zip(numbers, stored, strict=True))
         return [results[number] for number in range(len(calls))]
 
     async def _store_shared(self, calls: Sequence[Call]) -> list[list[Outcome] | BaseException]:
