@@ -167,4 +167,5 @@ def become(payload: bytes, fds: list[int]) -> None:
 
 
 if __name__ == "__main__":
+    tracing.load()
     serve(int(sys.argv[1]), become)

@@ -39,6 +39,12 @@ def wanted(env: Mapping[str, str] | None = None) -> bool:
     return bool(named) or env.get("JOBMESH_TRACES", "").lower() in ("1", "true", "on")
 
 
+def load() -> None:
+    """Import what :func:`configure` will need: for a process that others are forked from."""
+    if wanted():
+        import jobmesh.server.otel  # noqa: F401
+
+
 def configure(service: str) -> bool:
     """Begin to trace if the environment asks for it; whether it does."""
     global _active
