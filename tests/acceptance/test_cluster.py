@@ -40,14 +40,18 @@ async def fleet(
         yield fleet
 
 
-async def led(mesh: jobmesh.Client, other_than: str | None = None) -> ClusterInfo:
-    """What is told once there is a leader, and a runner."""
+async def led(fleet: Fleet, mesh: jobmesh.Client, other_than: str | None = None) -> ClusterInfo:
+    """What is told once there is a runner, and a leader: not one that was killed before."""
 
     async def told() -> list[ClusterInfo]:
         info = await mesh.cluster()
-        return [info] if info.leader_id not in (None, other_than) and info.runners else []
+        running = [member for member in fleet.of("scheduler") if member.running]
+        leading = [member for member in running if await leads(fleet, member.name)]
+        epochs = [await member.metric("jobmesh_scheduler_epoch") for member in leading]
+        known = info.leader_id not in (None, other_than) and epochs == [info.epoch]
+        return [info] if known and info.runners else []
 
-    return (await until(told, 10))[0]
+    return (await until(told, 20))[0]
 
 
 async def leads(fleet: Fleet, name: str) -> bool:
@@ -56,7 +60,7 @@ async def leads(fleet: Fleet, name: str) -> bool:
 
 async def test_a_new_leader_is_told_with_its_epoch(fleet: Fleet) -> None:
     async with fleet.client() as mesh:
-        before = await led(mesh)
+        before = await led(fleet, mesh)
         assert before.version == jobmesh.__version__
         assert [(g.version, g.runners, g.slots) for g in before.runners] == [
             (jobmesh.__version__, 1, 7)
@@ -65,14 +69,14 @@ async def test_a_new_leader_is_told_with_its_epoch(fleet: Fleet) -> None:
         assert before.unreachable == ()
         (leader,) = [m for m in fleet.of("scheduler") if await leads(fleet, m.name)]
         await leader.kill()
-        after = await led(mesh, other_than=before.leader_id)
+        after = await led(fleet, mesh, other_than=before.leader_id)
         assert after.epoch == (before.epoch or 0) + 1
     await fleet.restart(leader.name)
 
 
 async def test_a_follower_serves_all_reads_and_edits_of_schedules(fleet: Fleet) -> None:
     async with fleet.client() as mesh:
-        await led(mesh)
+        await led(fleet, mesh)
     (follower,) = [m for m in fleet.of("scheduler") if not await leads(fleet, m.name)]
     await fleet.restart("gateway-1", JOBMESH_SCHEDULERS=follower.address)  # it asks no other
     async with fleet.client() as mesh:
@@ -99,7 +103,7 @@ async def test_a_follower_serves_all_reads_and_edits_of_schedules(fleet: Fleet) 
 
 async def test_what_is_down_is_named_and_the_rest_is_told(fleet: Fleet) -> None:
     async with fleet.client() as mesh:
-        await led(mesh)
+        await led(fleet, mesh)
         await asyncio.gather(*(member.kill() for member in fleet.of("scheduler")))
         info = await mesh.cluster()
         assert (info.unreachable, info.leader_id) == (("scheduler",), None)
@@ -110,7 +114,7 @@ async def test_what_is_down_is_named_and_the_rest_is_told(fleet: Fleet) -> None:
 async def test_the_command_line_shows_it(fleet: Fleet) -> None:
     async def as_the_client_says() -> bool:
         async with fleet.client() as mesh:
-            info = await led(mesh)
+            info = await led(fleet, mesh)
         shown = await command(fleet, "cluster")
         told = json.loads(await command(fleet, "cluster", "-o", "json"))
         assert "1 with 7 slots" in shown
