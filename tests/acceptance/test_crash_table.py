@@ -152,15 +152,16 @@ async def test_between_the_commit_of_a_job_that_begins_at_once_and_its_sending(
     async with fleet.client() as mesh:
         submitting = asyncio.create_task(mesh.with_options(labels={"test": label}).submit(note))
         await fleet[DISPATCHER].dead()
-        row = await the_job(fleet, label)
-        assert (row["state"], row["attempt"]) == ("RUNNING", 1)
-        assert await fleet.value("SELECT count(*) FROM jobmesh.outbox") == 0
+        begun = await the_job(fleet, label)
+        owed = await fleet.value("SELECT count(*) FROM jobmesh.outbox")
+        # It is stored only while the dispatcher looks, each second, for what waits.
+        assert (begun["state"], begun["attempt"], owed) in (("RUNNING", 1, 0), ("QUEUED", 0, 1))
         await heal(fleet)
         job = await asyncio.wait_for(submitting, 20)
     row = await ended(fleet, label)
     assert str(row["job_id"]) == job.id
-    assert outcomes(row)[1:] == ["SUCCEEDED"]
-    assert (row["attempt"], row["failures"], row["crashes"]) == (2, 0, 0)
+    assert outcomes(row)[begun["attempt"] :] == ["SUCCEEDED"]
+    assert (row["attempt"], row["failures"], row["crashes"]) == (begun["attempt"] + 1, 0, 0)
 
 
 async def test_between_pull_and_claim_the_message_comes_again(fleet: Fleet) -> None:
