@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -101,7 +100,8 @@ class Claims:
 
     async def _claim_lonely(self, job: Candidate, seat: Seat) -> None:
         attachment = self._roster.get(seat.session_id)
-        with attachment.reserve(seat.free) if attachment else nullcontext():
+        assert attachment is not None  # whose seat it is: nothing was awaited since
+        with attachment.reserve(seat.free):
             claimed = await self._transaction(partial(claim_lonely, job=job, seat=seat))
             self.hand_out(claimed, [seat])
 

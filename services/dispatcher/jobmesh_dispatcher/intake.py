@@ -25,6 +25,7 @@ from jobmesh.v1.job_service_pb2 import SubmitJobResponse
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.store.reads import read_jobs
 from jobmesh_dispatcher.store.submit import (
+    NO_SEATS,
     Call,
     Outcome,
     Refused,
@@ -34,7 +35,6 @@ from jobmesh_dispatcher.store.submit import (
     is_refused,
     store_calls,
 )
-from jobmesh_dispatcher.straight import is_allowed
 from jobmesh_dispatcher.submission import Submission, read_submission
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Intake:
     async def _store_and_begin(self, calls: Sequence[Call]) -> list[Outcome]:
         submissions = [submission for call in calls for submission in call.submissions]
         began = time.monotonic()
-        with self._straight.seats(submissions if await is_allowed() else ()) as seats:
+        async with self._straight.seats(submissions) as seats:
             outcomes, messages = await self._store_once(calls, seats)
             await failpoints.reach("submit.after_commit")
             self._after_commit.submitted(messages)
@@ -174,7 +174,13 @@ class Intake:
         self, calls: Sequence[Call], seats: Mapping[UUID, Seat]
     ) -> tuple[list[Outcome], list[OutboxMessage]]:
         run = self._database.run_alone if is_one_statement(calls) else self._database.run
-        return await run(lambda c: store_calls(c, calls, seats))
+        try:
+            return await run(lambda c: store_calls(c, calls, seats))
+        except asyncpg.IntegrityConstraintViolationError:
+            if not seats:
+                raise
+            log.exception("jobs that were to begin at once are stored only")
+            return await self._store_once(calls, NO_SEATS)
 
     async def _halve(
         self, calls: Sequence[Call], error: asyncpg.DataError

@@ -7,6 +7,8 @@ Nobody has to be woken for them, so that they take one transaction in place of t
 * The room is taken while the transaction is under way, so that no claim gives it away meanwhile.
 * The session ended, or the queue was paused or limited meanwhile, or is being changed just now: the
   job is stored as any other.
+* The database refuses them as they are claimed, which nobody has foreseen: they are stored without,
+  and it is found out which of them it is when they are claimed as any other.
 * The answer comes so late that the job may be taken for unknown to its runner by now: it is not
   sent, and the session's slow comparison queues it again.
 """
@@ -15,8 +17,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -47,10 +49,10 @@ class Straight:
         self._claims = claims
         self._is_open = is_open
 
-    @contextmanager
-    def seats(self, submissions: Sequence[Submission]) -> Iterator[Mapping[UUID, Seat]]:
+    @asynccontextmanager
+    async def seats(self, submissions: Sequence[Submission]) -> AsyncIterator[Mapping[UUID, Seat]]:
         """Seats of the jobs that may begin at once; theirs until the end of the block."""
-        dealt = self._deal(submissions)
+        dealt = self._deal(submissions) if await _is_allowed() else {}
         taken = Counter(seat.session_id for seat in dealt.values())
         with ExitStack() as stack:
             if taken:
@@ -81,8 +83,8 @@ class Straight:
             self._claims.hand_out(Claimed(cast("list[Record]", rows)), seats)
 
 
-async def is_allowed() -> bool:
-    """Whether jobs may begin as they are stored: but for tests, always."""
+async def _is_allowed() -> bool:
+    """But for tests, always."""
     try:
         await failpoints.reach("claim.straight")
     except BackendUnavailable:

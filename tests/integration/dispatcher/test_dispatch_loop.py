@@ -285,6 +285,19 @@ async def test_what_has_a_time_goes_through_the_broker(one: Claimer, when: str) 
     assert (await d.job(one.database, job_id))["revision"] >= 1
 
 
+async def test_jobs_that_fail_to_begin_as_they_are_stored_stop_no_other(one: Claimer) -> None:
+    await one.database.fetch(
+        """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
+           CHECK (type <> 'bad' OR state <> 'RUNNING')"""
+    )
+    runner = await one.runner()
+    (bad,) = await one.take_in("bad")
+    (good,) = await one.submit("t")
+    (beside,) = await one.take_in("t")
+    await until(lambda: {good, beside} <= runner.leases.keys(), timeout=5)
+    assert (await d.job(one.database, bad))["state"] == "QUEUED"
+
+
 async def test_a_call_that_is_sent_again_starts_nothing_again(one: Claimer) -> None:
     runner = await one.lone_runner()
     spec = JobSpec(queue=d.QUEUE, type="t", priority=4)
