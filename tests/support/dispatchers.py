@@ -19,6 +19,7 @@ from jobmesh_dispatcher.reports import Reports
 from jobmesh_dispatcher.roster import Roster
 from jobmesh_dispatcher.sessions import Sessions
 from jobmesh_dispatcher.straight import Straight
+from jobmesh_dispatcher.succession import Succession
 from tests.support import decisions as d
 
 
@@ -42,8 +43,9 @@ async def dispatcher(database: Database, *, grace_seconds: float = 60) -> AsyncI
     sessions = Sessions(
         database, roster, after_commit, dispatcher_id=d.uid(), grace_seconds=grace_seconds
     )
-    reports = Reports(database, after_commit)
-    straight = Straight(roster, Claims(database, roster, after_commit), lambda: True)
+    claims = Claims(database, roster, after_commit)
+    reports = Reports(database, after_commit, Succession(roster, claims))
+    straight = Straight(roster, claims, lambda: True)
     await reports.start()
     try:
         yield Dispatcher(roster, sessions, reports, after_commit, straight)

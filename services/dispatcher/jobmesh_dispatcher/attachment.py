@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -122,6 +123,10 @@ class Attachment:
             running=self._load,
             set_aside=self.set_aside,
         )
+
+    def seat_of(self, free: int) -> Seat:
+        """That, with room for so many only."""
+        return replace(self.seat(), free=free)
 
     def assign(self, jobs: Iterable[tuple[Lease, Assignment]]) -> None:
         """Give it claimed jobs."""

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -115,6 +116,16 @@ class Claims:
 
     async def _transaction(self, act: Callable[[Connection], Awaitable[Claimed]]) -> Claimed:
         return await _in_time(self._database.run(act))
+
+    async def begin(self, claimed: Claimed, seats: Iterable[Seat], since: float) -> None:
+        """Send jobs that were claimed by another decision; `since` is when it began, monotonic.
+
+        Too late, only tell of them: they may be taken for unknown to their runner by now.
+        """
+        if claimed.rows:
+            await failpoints.reach("claim.before_send")
+        in_time = time.monotonic() - since < CLAIM_SECONDS
+        self.hand_out(claimed, seats if in_time else ())
 
     def hand_out(self, claimed: Claimed, seats: Iterable[Seat]) -> None:
         """Send claimed jobs to their runners, and tell of them."""

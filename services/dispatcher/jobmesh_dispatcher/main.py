@@ -36,6 +36,7 @@ from jobmesh_dispatcher.runner_service import RunnerService
 from jobmesh_dispatcher.sessions import Sessions
 from jobmesh_dispatcher.steps import Steps
 from jobmesh_dispatcher.straight import Straight
+from jobmesh_dispatcher.succession import Succession
 
 NAME = "dispatcher"
 
@@ -67,7 +68,9 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
     roster = Roster()
     nudges.on_held = roster.hint_held
     queues = QueueCache(lookups, nudges)
-    reports, steps = Reports(database, after_commit), Steps(database)
+    claims = Claims(database, roster, after_commit)
+    reports = Reports(database, after_commit, Succession(roster, claims))
+    steps = Steps(database)
     sessions = Sessions(
         database,
         roster,
@@ -76,7 +79,6 @@ def parts(config: DispatcherConfig) -> Sequence[Part]:
         grace_seconds=config.session_grace_seconds,
     )
     pulling = PullSettings(config.max_deliver, config.ack_wait_seconds)
-    claims = Claims(database, roster, after_commit)
     loop = DispatchLoop(
         database,
         roster,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +32,7 @@ from jobmesh_dispatcher.report_limits import (
     storable_text,
 )
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.finish import Ended, record, settled
+from jobmesh_dispatcher.store.finish import Ended, Recorded, record, settled
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     from jobmesh.server.lifecycle import Part
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.attachment import Attachment
+    from jobmesh_dispatcher.claiming import Seat
     from jobmesh_dispatcher.database import Database
     from jobmesh_dispatcher.lease import Lease
+    from jobmesh_dispatcher.succession import Succession
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +80,12 @@ class LineToStore(NamedTuple):
 class Reports:
     """The batchers of one dispatcher."""
 
-    def __init__(self, database: Database, after_commit: AfterCommit) -> None:
+    def __init__(
+        self, database: Database, after_commit: AfterCommit, succession: Succession
+    ) -> None:
         self._database = database
         self._after_commit = after_commit
+        self._succession = succession
         limits = {
             "max_items": REPORTS_A_BATCH,
             "max_bytes": BATCH_BYTES,
@@ -242,15 +248,32 @@ class Reports:
 
     async def _record(self, batch: list[Ended]) -> list[bool | BaseException]:
         try:
-            with FINISH.time():
-                recorded = await self._database.run(lambda c: record(c, batch))
+            recorded = await self._record_and_go_on(batch)
         except REFUSED as error:
             return await self._halve(batch, error)
-        await failpoints.reach("finish.after_commit")
-        self._after_commit.changed(recorded.rows, recorded.messages)
         for kind, number in Counter((r["state"], r["reason"]) for r in recorded.rows).items():
             OUTCOMES.labels(*kind).inc(number)
         return [ended.lease.key in recorded.settled for ended in batch]
+
+    async def _record_and_go_on(self, batch: list[Ended]) -> Recorded:
+        """Record, and begin the jobs that took over slots."""
+        began = time.monotonic()
+        with self._succession.seats([ended.lease for ended in batch]) as seats:
+            with FINISH.time():
+                recorded = await self._record_once(batch, seats)
+            await failpoints.reach("finish.after_commit")
+            self._after_commit.changed(recorded.rows, recorded.messages)
+            await self._succession.begin(recorded.handed, seats, began)
+        return recorded
+
+    async def _record_once(self, batch: list[Ended], seats: Sequence[Seat]) -> Recorded:
+        try:
+            return await self._database.run(lambda c: record(c, batch, seats))
+        except REFUSED:
+            if not seats:
+                raise
+            log.exception("slots of jobs that end are not handed over")
+            return await self._database.run(lambda c: record(c, batch))
 
     async def _halve(self, batch: list[Ended], error: BaseException) -> list[bool | BaseException]:
         """Find the report that the database refuses, and record a failure in its place."""

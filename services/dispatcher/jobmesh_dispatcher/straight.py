@@ -15,7 +15,6 @@ Nobody has to be woken for them, so that they take one transaction in place of t
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -25,7 +24,6 @@ from uuid import UUID
 from jobmesh.errors import BackendUnavailable
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.claiming import Candidate, Seat, spread_out
-from jobmesh_dispatcher.claims import CLAIM_SECONDS
 from jobmesh_dispatcher.store.claim import Claimed
 from jobmesh_dispatcher.submission import Submission
 
@@ -76,11 +74,8 @@ class Straight:
     ) -> None:
         """Send the jobs that were claimed as they were stored; `since` is monotonic."""
         rows = [_claim(submission, row) for submission, row in stored if row["session_id"]]
-        if not rows:
-            return
-        await failpoints.reach("claim.before_send")
-        if time.monotonic() - since < CLAIM_SECONDS:
-            self._claims.hand_out(Claimed(cast("list[Record]", rows)), seats)
+        if rows:
+            await self._claims.begin(Claimed(cast("list[Record]", rows)), seats, since)
 
 
 async def _is_allowed() -> bool:

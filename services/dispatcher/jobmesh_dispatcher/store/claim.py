@@ -69,20 +69,20 @@ async def claim(
     connection: Connection, job_ids: Sequence[UUID], tokens: Sequence[str], seats: Sequence[Seat]
 ) -> Claimed:
     """Claim what wake-ups named. `tokens` are those of the wake-ups' queues."""
-    seats = await _still_attached(connection, seats)
-    limits = await _lock_limits(connection, tokens)
+    seats = await still_attached(connection, seats)
+    limits = await lock_limits(connection, tokens)
     rows = await connection.fetch(load("lock_queued"), list(job_ids))
     order = {job_id: index for index, job_id in enumerate(job_ids)}
     rows = sorted(
         (row for row in rows if row["hold_reason"] is None), key=lambda row: order[row["job_id"]]
     )
-    return await _carry_out_first(connection, rows, limits, seats)
+    return await carry_out_first(connection, rows, limits, seats)
 
 
 async def claim_lonely(connection: Connection, job: Candidate, seat: Seat) -> Claimed:
     """Claim a parked job that is to have a runner for itself for one that is idle."""
-    seats = await _still_attached(connection, [seat])
-    limits = await _lock_limits(connection, [queue_token(job.namespace, job.queue)])
+    seats = await still_attached(connection, [seat])
+    limits = await lock_limits(connection, [queue_token(job.namespace, job.queue)])
     rows = await connection.fetch(load("lock_queued"), [job.job_id])
     parked = [row for row in rows if row["hold_reason"] == NO_RUNNER and row["alone"]]
     return await _carry_out(connection, parked, limits, seats)
@@ -90,7 +90,7 @@ async def claim_lonely(connection: Connection, job: Candidate, seat: Seat) -> Cl
 
 async def claim_held(connection: Connection, seat: Seat) -> Claimed:
     """Claim, straight from the database, jobs parked for want of a runner like this one."""
-    seats = await _still_attached(connection, [seat])
+    seats = await still_attached(connection, [seat])
     if not seats:
         return Claimed()
     queues = sorted(seat.queues) if seat.queues is not None else None
@@ -101,10 +101,10 @@ async def claim_held(connection: Connection, seat: Seat) -> Claimed:
         return Claimed()
     # Slots come after jobs here, against the order of locks; what is passed over by SKIP LOCKED
     # cannot wait in a circle, and the server would break the one that is left.
-    limits = await _lock_limits(
+    limits = await lock_limits(
         connection, sorted({queue_token(r["namespace"], r["queue"]) for r in rows})
     )
-    return await _carry_out_first(connection, rows, limits, seats)
+    return await carry_out_first(connection, rows, limits, seats)
 
 
 def _candidate(row: Record) -> Candidate:
@@ -113,7 +113,8 @@ def _candidate(row: Record) -> Candidate:
     )
 
 
-async def _still_attached(connection: Connection, seats: Sequence[Seat]) -> list[Seat]:
+async def still_attached(connection: Connection, seats: Sequence[Seat]) -> list[Seat]:
+    """Those whose sessions are still attached so: they stay it until the commit."""
     rows = await connection.fetch(
         load("lock_sessions"), [s.session_id for s in seats], [s.attachment for s in seats]
     )
@@ -122,9 +123,8 @@ async def _still_attached(connection: Connection, seats: Sequence[Seat]) -> list
     return [replace(seat) for seat in seats if seat.session_id in attached]
 
 
-async def _lock_limits(
-    connection: Connection, tokens: Sequence[str]
-) -> dict[QueueName, QueueLimit]:
+async def lock_limits(connection: Connection, tokens: Sequence[str]) -> dict[QueueName, QueueLimit]:
+    """The settings of queues, and the room under their limits: they stay so until the commit."""
     rows = await connection.fetch(load("share_queues"), list(tokens))
     limited = [row for row in rows if row["max_running"] is not None]
     running = await lock_slots(connection, [(row["namespace"], row["name"]) for row in limited])
@@ -149,7 +149,7 @@ async def lock_slots(connection: Connection, queues: Sequence[QueueName]) -> dic
     return {(row["namespace"], row["queue"]): row["running"] for row in rows}
 
 
-async def _carry_out_first(
+async def carry_out_first(
     connection: Connection,
     jobs: Sequence[Record],
     limits: dict[QueueName, QueueLimit],

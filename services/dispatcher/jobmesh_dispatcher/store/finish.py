@@ -2,8 +2,8 @@
 
 Guarantee: when `record` has committed, each report has been either recorded (now, or by an earlier
 sending of it) or refused because its lease is lost; a job that left RUNNING gave its slot back, a
-held job of its queue was woken for the free slot, and a job that is ready again or dead has its
-message in the outbox.
+held job of its queue has taken it over or was woken for it, and a job that is ready again or dead
+has its message in the outbox.
 
 * A report that is repeated, since its answer was lost, finds its attempt among those that ended:
   recorded, and nothing is written.
@@ -23,14 +23,16 @@ from uuid import UUID
 
 from jobmesh_dispatcher.outcomes import Verdict, decide
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.claim import QueueName, lock_slots
-from jobmesh_dispatcher.store.consequences import give_back_slots, owe_messages
+from jobmesh_dispatcher.store.claim import Claimed, QueueName
+from jobmesh_dispatcher.store.consequences import owe_messages
+from jobmesh_dispatcher.store.hand_over import Places, hand_over, hold_places
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from jobmesh.v1.runner_service_pb2 import Report
+    from jobmesh_dispatcher.claiming import Seat
     from jobmesh_dispatcher.database import Connection
     from jobmesh_dispatcher.lease import Lease
 
@@ -48,12 +50,14 @@ class Ended(NamedTuple):
 class Recorded:
     """`rows` are those of `finish_jobs.sql` and `return_jobs.sql`.
 
-    `settled` names the reports to be answered with "recorded".
+    `settled` names the reports to be answered with "recorded". `handed` are the jobs that took over
+    slots.
     """
 
     rows: list[Record] = field(default_factory=list)
     settled: set[Key] = field(default_factory=set)
     messages: list[OutboxMessage] = field(default_factory=list)
+    handed: Claimed = field(default_factory=Claimed)
 
 
 class Final(NamedTuple):
@@ -63,12 +67,17 @@ class Final(NamedTuple):
     verdict: Verdict
 
 
-async def record(connection: Connection, reports: Sequence[Ended]) -> Recorded:
-    """Record what can be; see the module for what is guaranteed."""
+async def record(
+    connection: Connection, reports: Sequence[Ended], seats: Sequence[Seat] = ()
+) -> Recorded:
+    """Record what can be; see the module for what is guaranteed.
+
+    `seats` are for jobs that take over the slots of those that end.
+    """
     # A runner that moved may have reported the same attempt to both of its streams.
     reports = list({ended.lease.key: ended for ended in reports}.values())
     result = Recorded()
-    await _lock_slots_of(connection, reports)
+    places = await _hold_places(connection, reports, seats)
     finals, counted = await _verdicts(connection, reports)
     terminal = [f for f in finals if f.verdict.state in ("SUCCEEDED", "CANCELLED", "DEAD")]
     waiting = [f for f in finals if f.verdict.state not in ("SUCCEEDED", "CANCELLED", "DEAD")]
@@ -81,18 +90,20 @@ async def record(connection: Connection, reports: Sequence[Ended]) -> Recorded:
     result.settled = {(row["job_id"], row["attempt"]) for row in result.rows}
     result.settled |= await _settled_before(connection, reports, result.settled)
     result.messages = await owe_messages(connection, result.rows)
-    result.messages += await give_back_slots(connection, counted)
+    if counted:
+        result.handed = await hand_over(connection, counted, places)
     return result
 
 
-async def _lock_slots_of(connection: Connection, reports: Sequence[Ended]) -> None:
+async def _hold_places(
+    connection: Connection, reports: Sequence[Ended], seats: Sequence[Seat]
+) -> Places:
     """Slots come before jobs in the order of locks.
 
     A queue that got its limit meanwhile comes late, and may cost a repetition.
     """
-    queues = sorted({(e.lease.namespace, e.lease.queue) for e in reports if e.lease.counted})
-    if queues:
-        await lock_slots(connection, queues)
+    queues = {(e.lease.namespace, e.lease.queue) for e in reports if e.lease.counted}
+    return await hold_places(connection, list(queues), seats) if queues else Places({}, [])
 
 
 async def _verdicts(

@@ -1,6 +1,7 @@
 """Ending holds.
 
-The jobs that waited longest go first, through the outbox like every job that becomes ready.
+Those whose wait weighs most go first, through the outbox like every job that becomes ready: by age
+and priority, so that a low priority waits longer and never for ever (see `jobmesh.urgency`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,11 @@ async def release_held(
     reason: str,
     limit: int = RELEASED_AT_ONCE,
 ) -> list[OutboxMessage]:
-    """End the hold of jobs of a queue that are held for `reason`, at most `limit` of them.
-
-    The most urgent and oldest go first.
-    """
-    rows = await connection.fetch(load("release_held"), namespace, queue, reason, limit)
-    rows.sort(key=lambda row: (-row["priority"], row["queued_at"]))
+    """End the hold of jobs of a queue that are held for `reason`, at most `limit` of them."""
+    rows = await connection.fetch(load("lock_held"), namespace, queue, reason, limit)
+    if not rows:
+        return []
+    await connection.execute(load("release_jobs"), [row["job_id"] for row in rows])
     return await write_wakeups(
         connection,
         [Ready(row["namespace"], row["queue"], row["priority"], row["job_id"]) for row in rows],

@@ -1,0 +1,238 @@
+"""A slot of a limited queue goes from the job that ends to the next that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from jobmesh_dispatcher.attachment import Attachment
+from jobmesh_dispatcher.claiming import Seat
+from jobmesh_dispatcher.claims import CLAIM_SECONDS
+from jobmesh_dispatcher.database import Database
+from jobmesh_dispatcher.lease import Lease
+from jobmesh_dispatcher.store.finish import Ended, Recorded, record
+from tests.support import decisions as d
+from tests.support.dispatchers import Dispatcher, dispatcher, hello
+
+FEW = "few"
+
+
+@pytest.fixture
+async def db(database: str) -> AsyncIterator[Database]:
+    async with d.opened(database) as opened:
+        await d.make_queue(opened, FEW, max_running=1)
+        yield opened
+
+
+@pytest.fixture
+async def one(db: Database) -> AsyncIterator[Dispatcher]:
+    async with dispatcher(db) as started:
+        yield started
+
+
+async def crowd(db: Database, seat: Seat, number: int = 3, **spec: Any) -> tuple[Lease, list[UUID]]:
+    """A job that runs, and those that wait for its slot; nothing is owed of before."""
+    first = await d.store_one(db, queue=FEW)
+    waiting = [await d.store_one(db, queue=FEW, **spec) for _ in range(number)]
+    (lease,) = d.leases(await d.claim_all(db, [first, *waiting], seat, queue=FEW))
+    await db.fetch("DELETE FROM jobmesh.outbox")
+    return lease, waiting
+
+
+async def hand_over(db: Database, ended: Sequence[Ended], *seats: Seat) -> Recorded:
+    return await db.run(lambda c: record(c, ended, seats))
+
+
+async def running(db: Database) -> int:
+    """What the queue's count says; it has to be true."""
+    (row,) = await db.fetch(
+        """SELECT running, (SELECT count(*) FROM jobmesh.jobs_live WHERE slot) AS true
+           FROM jobmesh.queue_slots"""
+    )
+    assert row["running"] == row["true"]
+    return int(row["running"])
+
+
+@pytest.mark.parametrize("how", [d.succeeded, d.failed, d.interrupted])
+async def test_the_next_job_takes_the_slot_over(db: Database, how: Any) -> None:
+    seat = await d.attach(db)
+    lease, waiting = await crowd(db, seat)
+    recorded = await hand_over(db, [how(lease)], seat)
+    assert recorded.settled == {lease.key}
+    (row,) = recorded.handed.rows
+    assert (row["job_id"], row["session_id"]) == (waiting[0], seat.session_id)
+    assert (row["state"], row["attempt"], row["slot"]) == ("RUNNING", 1, True)
+    assert await running(db) == 1
+    assert not await d.awake(db) & set(waiting), "it is woken, too"
+
+
+async def test_who_waited_long_goes_before_who_is_important(db: Database) -> None:
+    seat = await d.attach(db)
+    lease, (low, *_) = await crowd(db, seat, priority=0)
+    await db.fetch(
+        "UPDATE jobmesh.jobs_live SET queued_at = queued_at - interval '1 hour' WHERE job_id = $1",
+        low,
+    )
+    important = [await d.store_one(db, queue=FEW, priority=9) for _ in range(3)]
+    await d.claim_all(db, important, seat, queue=FEW)
+    order = []
+    for _ in range(4):
+        (lease,) = d.leases((await hand_over(db, [d.succeeded(lease)], seat)).handed)
+        order.append(lease.job_id)
+    assert order == [low, *important]
+
+
+NOT_HANDED = {
+    "its session has ended": "UPDATE jobmesh.sessions SET end_time = clock_timestamp()",
+    "its session has moved": "UPDATE jobmesh.sessions SET attachment = gen_random_uuid()",
+    "it is to be alone": "UPDATE jobmesh.jobs_live SET suspect = 2 WHERE state = 'QUEUED'",
+    "there is no limit any more": "UPDATE jobmesh.queues SET max_running = NULL",
+}
+
+
+@pytest.mark.parametrize("why", NOT_HANDED)
+async def test_a_job_that_cannot_take_it_over_is_woken(db: Database, why: str) -> None:
+    seat = await d.attach(db)
+    lease, waiting = await crowd(db, seat)
+    await db.fetch(NOT_HANDED[why])
+    recorded = await hand_over(db, [d.succeeded(lease)], seat)
+    assert not recorded.handed.rows
+    assert await d.awake(db) == {waiting[0]}
+    assert await running(db) == 0
+
+
+async def test_a_slot_of_a_queue_that_is_paused_is_only_given_back(db: Database) -> None:
+    seat = await d.attach(db)
+    lease, waiting = await crowd(db, seat)
+    await db.fetch("UPDATE jobmesh.queues SET dispatch_paused = true")
+    assert not (await hand_over(db, [d.succeeded(lease)], seat)).handed.rows
+    assert {(await d.job(db, j))["hold_reason"] for j in waiting} == {"MAX_RUNNING"}
+    assert await running(db) == 0
+
+
+async def test_a_slot_above_a_limit_that_was_lowered_is_only_given_back(db: Database) -> None:
+    await db.fetch("UPDATE jobmesh.queues SET max_running = 3")
+    seat = await d.attach(db)
+    jobs = [await d.store_one(db, queue=FEW) for _ in range(5)]
+    running_jobs = d.leases(await d.claim_all(db, jobs, seat, queue=FEW))
+    await db.fetch("UPDATE jobmesh.queues SET max_running = 1")
+    handed = [
+        (await hand_over(db, [d.succeeded(lease)], seat)).handed.rows for lease in running_jobs
+    ]
+    assert [len(rows) for rows in handed] == [0, 0, 1]
+    assert await running(db) == 1
+
+
+async def test_a_job_that_no_runner_here_knows_waits_for_one_and_another_is_woken(
+    db: Database,
+) -> None:
+    seat = await d.attach(db)
+    lease, (strange, next_one, _) = await crowd(db, seat)
+    await db.fetch("UPDATE jobmesh.jobs_live SET type = 'strange' WHERE job_id = $1", strange)
+    recorded = await hand_over(db, [d.succeeded(lease)], seat)
+    assert recorded.handed.held_types == {"strange"}
+    assert (await d.job(db, strange))["hold_reason"] == "NO_RUNNER"
+    assert await d.awake(db) == {next_one}
+
+
+async def test_a_report_that_is_repeated_hands_nothing_over(db: Database) -> None:
+    seat = await d.attach(db)
+    lease, _ = await crowd(db, seat)
+    assert (await hand_over(db, [d.succeeded(lease)], seat)).handed.rows
+    again = await hand_over(db, [d.succeeded(lease)], seat)
+    assert again.settled == {lease.key}
+    assert not again.handed.rows
+    assert await running(db) == 1
+
+
+async def test_a_limit_is_never_passed_while_slots_are_handed_over(db: Database) -> None:
+    """Reports of several runners at once, and claims beside them, until all have ended."""
+    limit, number = 3, 60
+    chance = random.Random(number)
+    await db.fetch("UPDATE jobmesh.queues SET max_running = $1", limit)
+    jobs = [await d.store_one(db, queue=FEW, priority=chance.randrange(10)) for _ in range(number)]
+    seats = [await d.attach(db, free=number) for _ in range(4)]
+
+    async def work(seat: Seat, mine: Sequence[UUID]) -> None:
+        left = d.leases(await d.claim_all(db, mine, seat, queue=FEW))
+        while await unended():
+            if not left:
+                left = d.leases(await d.claim_all(db, list(await d.awake(db)), seat, queue=FEW))
+            ended = [chance.choice([d.succeeded, d.interrupted])(lease) for lease in left]
+            recorded = await hand_over(db, ended, seat)
+            assert await running(db) <= limit
+            left = d.leases(recorded.handed)
+
+    async def unended() -> int:
+        (row,) = await db.fetch("SELECT count(*) FROM jobmesh.jobs_live")
+        return int(row["count"])
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(work(seat, jobs[n::4]) for n, seat in enumerate(seats)))
+    assert [(await d.job(db, j))["state"] for j in jobs] == ["SUCCEEDED"] * number
+    assert await running(db) == 0
+
+
+async def attached(db: Database, one: Dispatcher, slots: int) -> Attachment:
+    runner = Attachment(hello(slots=slots))
+    await d.reattach(db, runner.seat())
+    one.roster.add(runner)
+    return runner
+
+
+async def ends(one: Dispatcher, runner: Attachment, lease: Lease) -> None:
+    """As the stream does it: its room is free before it is recorded."""
+    runner.leases.pop(lease.job_id, None)
+    assert await one.reports.outcomes([d.succeeded(lease)]) == [True]
+
+
+async def test_a_runner_with_idle_slots_is_sent_the_next_job(db: Database, one: Dispatcher) -> None:
+    runner = await attached(db, one, slots=2)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    await ends(one, runner, lease)
+    assert runner.leases.keys() == {following}
+    (sent,) = (await anext(runner.outbound())).assignments.jobs
+    assert sent.job_id == str(following)
+    assert runner.reserved == 0
+
+
+async def test_a_runner_that_has_no_more_room_leaves_it_to_whoever_waits(
+    db: Database, one: Dispatcher
+) -> None:
+    runner = await attached(db, one, slots=1)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    await ends(one, runner, lease)
+    assert not runner.leases
+    assert await d.awake(db) == {following}
+
+
+async def test_a_job_that_is_handed_over_too_late_is_not_sent(
+    db: Database, one: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobmesh_dispatcher.claims.CLAIM_SECONDS", -CLAIM_SECONDS)
+    runner = await attached(db, one, slots=2)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    await ends(one, runner, lease)
+    assert not runner.leases
+    assert (await d.job(db, following))["session_id"] == runner.session_id, "which takes it back"
+
+
+async def test_a_job_that_fails_to_take_over_keeps_none_from_ending(
+    db: Database, one: Dispatcher
+) -> None:
+    runner = await attached(db, one, slots=2)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    await db.fetch("UPDATE jobmesh.jobs_live SET type = 'bad' WHERE job_id = $1", following)
+    await db.fetch(
+        """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
+           CHECK (type <> 'bad' OR state <> 'RUNNING')"""
+    )
+    runner.types = frozenset({"t", "bad"})
+    await ends(one, runner, lease)
+    assert (await d.job(db, lease.job_id))["state"] == "SUCCEEDED"
+    assert await d.awake(db) == {following}
