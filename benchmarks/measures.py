@@ -13,7 +13,7 @@ import grpc.aio
 from benchmarks.figures import Figure
 from benchmarks.floors import nats, postgres, unary
 from benchmarks.mesh import Mesh
-from benchmarks.ours import drain, firings, latency, submits
+from benchmarks.ours import drain, firings, latency, limited, submits
 from benchmarks.ours.requests import submission
 from benchmarks.scale import Scale
 
@@ -82,15 +82,7 @@ class Backlog:
             self._publishes.append(await nats.publishes(jetstream, scale.publishes))
             self._submits.append(await submits.batched(bench.channel, scale.backlog, scale.batch))
             self._pulls.append(await nats.pulls(jetstream, scale.publishes))
-        self._drains.append(await self._drain(bench))
-
-    async def _drain(self, bench: Bench) -> float:
-        timeout = bench.scale.drain_timeout
-        jobs = await drain.ready_backlog(bench.connection, timeout)
-        mark = await bench.connection.fetchval("SELECT clock_timestamp()")
-        async with bench.mesh.runner():
-            await drain.empty(bench.connection, timeout)
-        return await drain.rate_since(bench.connection, mark, jobs)
+        self._drains.append(await _drain(bench))
 
     def figures(self) -> list[Figure]:
         return [
@@ -111,6 +103,23 @@ class Backlog:
                 least_ratio=0.25,
             ),
         ]
+
+
+class Limited:
+    """A queue with ``max_running``: its slots are what limits it."""
+
+    name: ClassVar[str] = "limited"
+
+    def __init__(self) -> None:
+        self._rates: list[float] = []
+
+    async def round(self, bench: Bench) -> None:
+        await limited.submit(bench.channel, bench.scale.limited)
+        self._rates.append(await _drain(bench))
+
+    def figures(self) -> list[Figure]:
+        name = f"queue that runs {limited.AT_ONCE} at a time"
+        return [Figure(name=name, unit="jobs/s", ours=tuple(self._rates))]
 
 
 class Singles:
@@ -200,6 +209,16 @@ class Firings:
         ]
 
 
+async def _drain(bench: Bench) -> float:
+    """Let a runner do all that waits; jobs a second."""
+    timeout = bench.scale.drain_timeout
+    jobs = await drain.ready_backlog(bench.connection, timeout)
+    mark = await bench.connection.fetchval("SELECT clock_timestamp()")
+    async with bench.mesh.runner():
+        await drain.empty(bench.connection, timeout)
+    return await drain.rate_since(bench.connection, mark, jobs)
+
+
 def _milliseconds(
     name: str, rounds: list[list[float]], percent: float, most: float | None = None
 ) -> Figure:
@@ -217,5 +236,5 @@ def memory_figures(peaks: dict[str, int]) -> list[Figure]:
     ]
 
 
-MEASURES: tuple[type[Measure], ...] = (Rows, Backlog, Singles, Latency, Firings)
+MEASURES: tuple[type[Measure], ...] = (Rows, Backlog, Limited, Singles, Latency, Firings)
 NAMES = tuple(measure.name for measure in MEASURES)

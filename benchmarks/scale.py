@@ -15,6 +15,7 @@ class Scale:
     calls: int = 10_000
     backlog: int = 20_000
     batch: int = 1_000
+    limited: int = 1_000
     singles: int = 10_000
     in_flight: int = 64
     latency_rate: int = 50
@@ -33,6 +34,7 @@ SMOKE = Scale(
     calls=300,
     backlog=500,
     batch=100,
+    limited=50,
     singles=200,
     latency_seconds=1.0,
     drain_timeout=60.0,

@@ -8,12 +8,12 @@ from jobmesh.v1 import job_service_pb2 as pb
 QUEUE = "bench"
 
 
-def submission(task: str) -> pb.SubmitJobRequest:
+def submission(task: str, queue: str = QUEUE) -> pb.SubmitJobRequest:
     """A job without arguments."""
     payload = job_pb2.Payload(data=b"{}", content_type="application/json")
-    return pb.SubmitJobRequest(job=job_pb2.JobSpec(queue=QUEUE, type=task, payload=payload))
+    return pb.SubmitJobRequest(job=job_pb2.JobSpec(queue=queue, type=task, payload=payload))
 
 
-def batch(task: str, count: int) -> pb.BatchSubmitJobsRequest:
+def batch(task: str, count: int, queue: str = QUEUE) -> pb.BatchSubmitJobsRequest:
     """So many jobs in one call."""
-    return pb.BatchSubmitJobsRequest(requests=[submission(task)] * count)
+    return pb.BatchSubmitJobsRequest(requests=[submission(task, queue)] * count)

@@ -271,11 +271,36 @@ async def test_a_report_that_is_repeated_for_want_of_an_answer_is_not_refused(fl
     assert (ack.lease.job_id, ack.status) == (job.id, REPORT_STATUS_RECORDED)
 
 
+async def test_a_job_that_took_a_slot_over_and_was_not_sent_comes_to_its_runner_all_the_same(
+    fleet: Fleet,
+) -> None:
+    await arm(fleet, "finish.after_commit=kill")
+    runner = RunnerByHand(fleet[DISPATCHER].address, slots=3)
+    async with fleet.client() as mesh:
+        await mesh.queues.update(runner.type, max_running=1)
+        jobs = await mesh.with_options(queue=runner.type).submit_many([(runner.type, {})] * 2)
+    async with runner.attached():
+        first = (await runner.hear("assignments")).assignments.jobs[0]
+        (other,) = (job for job in jobs if job.id != first.job_id)
+        await until(lambda: is_parked(fleet, other), 10, fleet.trouble, interval=0.05)
+        await runner.report(first)
+        await fleet[DISPATCHER].dead()
+    assert await state_of(fleet, other) == "RUNNING"
+    await heal(fleet)
+    async with runner.attached(held=first):
+        second = (await runner.hear("assignments")).assignments.jobs[0]
+        assert (second.job_id, second.attempt) == (other.id, 2)
+        await runner.report(second)
+        await runner.hear("report_acks")
+    assert [await state_of(fleet, job) for job in jobs] == ["SUCCEEDED"] * 2
+
+
 class RunnerByHand:
     """What a runner says and hears, word by word; it serves one type that nobody else knows."""
 
-    def __init__(self, dispatcher: str) -> None:
+    def __init__(self, dispatcher: str, slots: int = 1) -> None:
         self.type = f"by-hand-{new_id()}"
+        self._slots = slots
         self._dispatcher = dispatcher
         self._session = new_id()
         self._call: Any = None
@@ -283,7 +308,9 @@ class RunnerByHand:
     @asynccontextmanager
     async def attached(self, held: Assignment | None = None) -> AsyncIterator[None]:
         """Attach, with the claim that it holds."""
-        hello = Hello(session_id=self._session, runner_id=self.type, types=[self.type], slots=1)
+        hello = Hello(
+            session_id=self._session, runner_id=self.type, types=[self.type], slots=self._slots
+        )
         if held is not None:
             hello.held.append(_lease(held))
         async with open_channel(self._dispatcher, health_check=False) as channel:
@@ -320,6 +347,11 @@ def _lease(assignment: Assignment) -> Lease:
 async def state_of(fleet: Fleet, job: JobHandle) -> str:
     statement = "SELECT state FROM jobmesh.jobs WHERE job_id = $1"
     return str(await fleet.value(statement, UUID(job.id)))
+
+
+async def is_parked(fleet: Fleet, job: JobHandle) -> bool:
+    statement = "SELECT hold_reason FROM jobmesh.jobs_live WHERE job_id = $1"
+    return bool(await fleet.value(statement, UUID(job.id)) == "MAX_RUNNING")
 
 
 async def unanswered(fleet: Fleet) -> float:

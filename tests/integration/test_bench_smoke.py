@@ -14,6 +14,7 @@ from benchmarks.ours.latency import percentile
 
 ROOT = Path(__file__).parents[2]
 FIGURES = {
+    "queue that runs 3 at a time",
     "PostgreSQL, bare: insert",
     "PostgreSQL, bare: claim",
     "batch submit",

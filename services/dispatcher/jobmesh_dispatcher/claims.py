@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.roster import Roster
 
 LONELY_A_ROUND = 32
+HELD_AT_ONCE = 512
 # Shorter than the 5 s after which a job that its runner does not have is taken back: what comes
 # later is not handed out any more.
 CLAIM_SECONDS = 4.0
@@ -77,7 +78,7 @@ class Claims:
 
     async def held(self, attachment: Attachment) -> None:
         """What was parked for want of a runner like this one."""
-        seat = attachment.seat()
+        seat = attachment.seat_of(min(attachment.room, HELD_AT_ONCE))
         with attachment.reserve(seat.free):
             claimed = await self._transaction(lambda c: claim_held(c, seat))
             attachment.held_hint = claimed.looked_at >= seat.free or bool(claimed.left)
@@ -143,6 +144,14 @@ class Claims:
         if claimed.held_types:
             self._roster.hint_held(claimed.held_types)
         self._after_commit.claimed(claimed)
+
+
+def may_begin_since(began: float) -> bool:
+    """Whether a transaction that takes no longer than it should yet claims jobs in time.
+
+    `began` is when it was first tried, monotonic.
+    """
+    return time.monotonic() - began < CLAIM_SECONDS / 2
 
 
 async def _in_time(claim: Awaitable[Claimed]) -> Claimed:

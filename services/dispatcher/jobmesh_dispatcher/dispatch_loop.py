@@ -9,8 +9,8 @@ nothing.
 * The database is down: pulled wake-ups stay at hand, and no more are pulled until it answers, so
   that an outage uses up no deliveries. Those older than the ack wait are let go: the broker
   delivers them again.
-* A claim fails for a reason of its own: its wake-ups are tried one by one, and the one at fault is
-  left to the broker, whose limit of deliveries ends it.
+* A claim fails for a reason of its own: its wake-ups are tried one by one, then the jobs of the one
+  at fault, which is left to the broker: its limit of deliveries ends it.
 * All runners are full: a wake-up at hand waits briefly for room, then its jobs are parked, where
   every dispatcher sees them.
 """
@@ -194,11 +194,22 @@ class DispatchLoop:
         except Exception:
             if len(batch) == 1:
                 log.exception("a wake-up of queue %s is left to the broker", batch[0].token)
+                await self._claim_each(batch[0])
                 self._at_hand.remove(batch[0])
                 return
             log.warning("a claim failed; its %d wake-ups are tried one by one", len(batch))
             for message in batch:
                 await self._claim([message])
+
+    async def _claim_each(self, message: Pulled) -> None:
+        """The jobs of a wake-up that failed, one by one: only the one at fault is left waiting."""
+        for job_id in message.job_ids if len(message.job_ids) > 1 else ():
+            try:
+                await self._claims.named([job_id], [message.token])
+            except BackendUnavailable:
+                raise
+            except Exception:
+                log.warning("job %s cannot be claimed", job_id)
 
     async def _claim_together(self, batch: Sequence[Pulled]) -> None:
         job_ids = list(dict.fromkeys(job_id for message in batch for job_id in message.job_ids))

@@ -8,7 +8,7 @@ from uuid import UUID
 from jobmesh.v1 import dispatch_service_pb2 as pb
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.expire import expire
-from jobmesh_dispatcher.store.leadership import hold_epoch
+from jobmesh_dispatcher.store.leadership import hold_epoch, look_ahead
 from jobmesh_dispatcher.store.promote import Promoted, promote
 from jobmesh_dispatcher.store.retention import ensure_partitions, retain
 from jobmesh_dispatcher.store.sessions import TakenBack, end_session
@@ -49,24 +49,32 @@ class LeaderCalls:
         self, request: pb.PromoteJobsRequest, context: Context
     ) -> pb.PromoteJobsResponse:
         """Queue due jobs."""
-        limit = min(request.limit or MAX_PROMOTED, MAX_PROMOTED)
-
-        async def act(connection: Connection) -> Promoted:
-            await hold_epoch(connection, request.epoch)
-            return await promote(connection, limit)
-
-        promoted = await self._database.run(act)
-        self._after_commit.changed(promoted.rows, promoted.messages)
+        due: float | None = (await look_ahead(self._database, request.epoch))["due"]
+        promoted = Promoted([], [], due)
+        if due is not None and due <= 0:
+            promoted = await self._promote(request.epoch, request.limit)
         response = pb.PromoteJobsResponse(promoted=len(promoted.rows))
         if promoted.next_due_seconds is not None:
             response.next_due_in.FromMicroseconds(int(promoted.next_due_seconds * 1e6))
         return response
+
+    async def _promote(self, epoch: int, limit: int) -> Promoted:
+        async def act(connection: Connection) -> Promoted:
+            await hold_epoch(connection, epoch)
+            return await promote(connection, min(limit or MAX_PROMOTED, MAX_PROMOTED))
+
+        promoted = await self._database.run(act)
+        self._after_commit.changed(promoted.rows, promoted.messages)
+        return promoted
 
     async def ExpireJobs(
         self, request: pb.ExpireJobsRequest, context: Context
     ) -> pb.ExpireJobsResponse:
         """Cancel jobs that have waited for too long."""
         limit = min(request.limit or MAX_EXPIRED, MAX_EXPIRED)
+        expiry: float | None = (await look_ahead(self._database, request.epoch))["expiry"]
+        if expiry is None or expiry > 0:
+            return pb.ExpireJobsResponse()
 
         async def act(connection: Connection) -> list[Record]:
             await hold_epoch(connection, request.epoch)

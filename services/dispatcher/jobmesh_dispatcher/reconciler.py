@@ -15,7 +15,7 @@ from jobmesh.v1 import dispatch_service_pb2 as pb
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.leadership import hold_epoch
 from jobmesh_dispatcher.store.outbox import OutboxMessage, jobs_of
-from jobmesh_dispatcher.store.release import release_held
+from jobmesh_dispatcher.store.release import RELEASED_AT_ONCE, release_held
 from jobmesh_dispatcher.store.slots import count_running
 from jobmesh_dispatcher.undelivered import Undelivered
 from jobmesh_dispatcher.vanished import wake_vanished
@@ -110,7 +110,8 @@ class Reconciler:
 
 async def _release(connection: Connection, *, epoch: int, row: Record) -> list[OutboxMessage]:
     await hold_epoch(connection, epoch)
-    return await release_held(connection, row["namespace"], row["name"], row["reason"], row["room"])
+    room = min(row["room"], RELEASED_AT_ONCE)
+    return await release_held(connection, row["namespace"], row["name"], row["reason"], room)
 
 
 async def _recount(connection: Connection, *, epoch: int, row: Record) -> None:

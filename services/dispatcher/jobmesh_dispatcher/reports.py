@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobmesh.batching import Batcher
@@ -21,6 +21,7 @@ from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import Periodic
 from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, LogLevel, LogLine, Payload, Progress
 from jobmesh_dispatcher import failpoints
+from jobmesh_dispatcher.claims import may_begin_since
 from jobmesh_dispatcher.database import REFUSED
 from jobmesh_dispatcher.report_limits import (
     MOST_BYTES,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.attachment import Attachment
     from jobmesh_dispatcher.claiming import Seat
-    from jobmesh_dispatcher.database import Database
+    from jobmesh_dispatcher.database import Connection, Database
     from jobmesh_dispatcher.lease import Lease
     from jobmesh_dispatcher.succession import Succession
 
@@ -92,6 +93,8 @@ class Reports:
             "max_waiting": MAX_WAITING,
         }
         self._outcomes: Batcher[Ended, bool] = Batcher(self._record, name="outcomes", **limits)
+        # Apart, so that no other job's end waits for the count of a limited queue.
+        self._counted: Batcher[Ended, bool] = Batcher(self._record, name="counted", **limits)
         self._starts: Batcher[Lease, None] = Batcher(self._start_jobs, name="starts", **limits)
         self._checkpoints: Batcher[CheckpointToStore, bool] = Batcher(
             self._store_checkpoints, name="checkpoints", **limits
@@ -103,6 +106,7 @@ class Reports:
         self._flusher = Periodic("progress", PROGRESS_SECONDS, self._flush_progress)
         self._parts: Sequence[Part] = (
             self._outcomes,
+            self._counted,
             self._starts,
             self._checkpoints,
             self._lines,
@@ -143,7 +147,8 @@ class Reports:
         futures: list[asyncio.Future[bool]] = []
         try:
             for ended in waiting:  # not a comprehension: those before the refused one count
-                futures.append(self._outcomes.put(ended, ended.report.ByteSize()))  # noqa: PERF401
+                batcher = self._counted if ended.lease.counted else self._outcomes
+                futures.append(batcher.put(ended, ended.report.ByteSize()))
         except Overloaded as error:
             log.warning("%d outcome(s) wait: %s", len(waiting) - len(futures), error)
         return futures
@@ -247,32 +252,34 @@ class Reports:
         self._after_commit.events.publish([event])
 
     async def _record(self, batch: list[Ended]) -> list[bool | BaseException]:
-        try:
-            recorded = await self._record_and_go_on(batch)
-        except REFUSED as error:
-            return await self._halve(batch, error)
+        began = time.monotonic()
+        with self._succession.seats([ended.lease for ended in batch]) as seats:
+            try:
+                with FINISH.time():
+                    recorded = await self._record_once(batch, seats, began)
+            except REFUSED as error:
+                return await self._halve(batch, error)
+            await failpoints.reach("finish.after_commit")
+            self._after_commit.changed(recorded.rows, recorded.messages)
+            await self._succession.begin(recorded.handed, seats, began)
         for kind, number in Counter((r["state"], r["reason"]) for r in recorded.rows).items():
             OUTCOMES.labels(*kind).inc(number)
         return [ended.lease.key in recorded.settled for ended in batch]
 
-    async def _record_and_go_on(self, batch: list[Ended]) -> Recorded:
-        """Record, and begin the jobs that took over slots."""
-        began = time.monotonic()
-        with self._succession.seats([ended.lease for ended in batch]) as seats:
-            with FINISH.time():
-                recorded = await self._record_once(batch, seats)
-            await failpoints.reach("finish.after_commit")
-            self._after_commit.changed(recorded.rows, recorded.messages)
-            await self._succession.begin(recorded.handed, seats, began)
-        return recorded
+    async def _record_once(
+        self, batch: list[Ended], seats: Sequence[Seat], began: float
+    ) -> Recorded:
+        """Record; without successors if it takes long, or if the database refuses them."""
 
-    async def _record_once(self, batch: list[Ended], seats: Sequence[Seat]) -> Recorded:
+        def act(connection: Connection) -> Awaitable[Recorded]:
+            return record(connection, batch, seats if may_begin_since(began) else ())
+
         try:
-            return await self._database.run(lambda c: record(c, batch, seats))
-        except REFUSED:
+            return await self._database.run(act)
+        except REFUSED as error:
             if not seats:
                 raise
-            log.exception("slots of jobs that end are not handed over")
+            log.warning("slots are given back, and not handed over: %s", error)
             return await self._database.run(lambda c: record(c, batch))
 
     async def _halve(self, batch: list[Ended], error: BaseException) -> list[bool | BaseException]:

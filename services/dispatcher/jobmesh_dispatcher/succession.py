@@ -4,8 +4,8 @@ By way of the broker the next job of a queue begins some wake-up later, and a qu
 to a few does no more than so many jobs a round trip; so a slot goes on within the transaction that
 ends the job before (see `store.hand_over`).
 
-* Jobs of other queues may wait for room, too: only runners that have idle slots beyond take part,
-  so that a limited queue never keeps what it has got.
+* Jobs of other queues may wait for room, too: one idle slot of each runner is left to them, so that
+  a limited queue never keeps what it has got.
 * The room is taken while the transaction is under way, so that no claim gives it away meanwhile.
 * The commit's answer is lost, or comes late: the jobs are RUNNING and their runner does not know;
   the session's slow comparison queues them again.
@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
+
+from jobmesh_dispatcher.claiming import Candidate
 
 if TYPE_CHECKING:
     from jobmesh_dispatcher.claiming import Seat
@@ -35,17 +37,30 @@ class Succession:
     @contextmanager
     def seats(self, ending: Sequence[Lease]) -> Iterator[Sequence[Seat]]:
         """Seats for the successors of jobs that end; theirs until the end of the block."""
-        most = sum(lease.counted for lease in ending)
-        roomy = [a for a in self._roster if a.idle > most] if most else []
-        seats = [attachment.seat_of(most) for attachment in roomy]
+        seats = self._choose([lease for lease in ending if lease.counted])
         with ExitStack() as stack:
-            if roomy:
+            if seats:
                 stack.callback(self._roster.changed)  # what was not used is room again
-            for attachment in roomy:
-                stack.enter_context(attachment.reserve(most))
+            for seat in seats:
+                attachment = self._roster.get(seat.session_id)
+                assert attachment is not None  # whose seat it is: nothing was awaited since
+                stack.enter_context(attachment.reserve(seat.free))
             yield seats
+
+    def _choose(self, ending: Sequence[Lease]) -> list[Seat]:
+        """As many seats as there are successors, with runners that know jobs like those before."""
+        kinds = {(x.namespace, x.queue, x.type): x for x in ending}
+        likes = [Candidate(x.job_id, *kind, x.priority) for kind, x in kinds.items()]
+        chosen: list[Seat] = []
+        wanted = len(ending)
+        for attachment in sorted(self._roster, key=lambda a: -a.idle) if likes else ():
+            seat = attachment.seat_of(min(wanted, attachment.idle - 1))
+            if seat.free > 0 and any(map(seat.fits, likes)):
+                chosen.append(seat)
+                wanted -= seat.free
+        return chosen
 
     async def begin(self, handed: Claimed, seats: Sequence[Seat], since: float) -> None:
         """Send the jobs that took over; `since` is when their transaction began, monotonic."""
-        if seats or handed.messages:
+        if handed.looked_at or handed.messages:
             await self._claims.begin(handed, seats, since)

@@ -359,6 +359,21 @@ async def test_a_job_that_cannot_be_claimed_stops_no_other(one: Claimer) -> None
     assert (await d.job(one.database, bad[0]))["state"] == "QUEUED"
 
 
+async def test_a_job_that_cannot_be_claimed_leaves_the_others_of_its_wakeup_alone(
+    one: Claimer,
+) -> None:
+    await one.database.fetch(
+        """ALTER TABLE jobmesh.jobs_live ADD CONSTRAINT unforeseen
+           CHECK (type <> 'bad' OR state <> 'RUNNING')"""
+    )
+    runner = await one.runner()
+    before = await one.wakeups()
+    first, bad, last = await one.submit("t", "bad", "t")
+    assert await one.wakeups() == before + 1, "they are not in one message"
+    await until(lambda: runner.leases.keys() == {first, last}, timeout=5)
+    assert (await d.job(one.database, bad))["state"] == "QUEUED"
+
+
 async def test_a_parked_job_that_nobody_told_of_is_found_by_a_busy_dispatcher(
     one: Claimer,
 ) -> None:

@@ -15,6 +15,7 @@ from jobmesh_dispatcher.claiming import Seat
 from jobmesh_dispatcher.claims import CLAIM_SECONDS
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.lease import Lease
+from jobmesh_dispatcher.store.claim import CLAIM_BYTES
 from jobmesh_dispatcher.store.finish import Ended, Recorded, record
 from tests.support import decisions as d
 from tests.support.dispatchers import Dispatcher, dispatcher, hello
@@ -128,16 +129,72 @@ async def test_a_slot_above_a_limit_that_was_lowered_is_only_given_back(db: Data
     assert await running(db) == 1
 
 
-async def test_a_job_that_no_runner_here_knows_waits_for_one_and_another_is_woken(
+async def test_a_job_that_no_runner_here_knows_keeps_its_turn(db: Database) -> None:
+    seat = await d.attach(db)
+    lease, (strange, *others) = await crowd(db, seat)
+    await db.fetch("UPDATE jobmesh.jobs_live SET type = 'strange' WHERE job_id = $1", strange)
+    assert not (await hand_over(db, [d.succeeded(lease)], seat)).handed.rows
+    assert await d.awake(db) == {strange}
+    assert {(await d.job(db, j))["hold_reason"] for j in others} == {"MAX_RUNNING"}
+
+
+async def test_a_job_that_has_expired_makes_room_for_the_next(db: Database) -> None:
+    seat = await d.attach(db)
+    lease, (late, following, _) = await crowd(db, seat)
+    await db.fetch("UPDATE jobmesh.jobs_live SET expire_at = now() WHERE job_id = $1", late)
+    recorded = await hand_over(db, [d.succeeded(lease)], seat)
+    assert [row["job_id"] for row in recorded.handed.expired] == [late]
+    assert await d.awake(db) == {following}
+
+
+async def test_room_that_was_there_before_wakes_nobody_more(db: Database) -> None:
+    """Whoever made the room has woken somebody for it, who is on the way."""
+    seat = await d.attach(db)
+    lease, waiting = await crowd(db, seat)
+    await db.fetch("UPDATE jobmesh.queues SET max_running = 3")
+    (row,) = (await hand_over(db, [d.succeeded(lease)], seat)).handed.rows
+    assert row["job_id"] == waiting[0]
+    assert not await d.awake(db)
+
+
+async def test_what_ends_together_is_handed_over_queue_by_queue(db: Database) -> None:
+    await d.make_queue(db, "other", max_running=1)
+    seat = await d.attach(db)
+    lease, (following, *_) = await crowd(db, seat)
+    jobs = [await d.store_one(db, queue="other") for _ in range(3)]
+    (beside,) = d.leases(await d.claim_all(db, jobs, seat, queue="other"))
+    recorded = await hand_over(db, [d.succeeded(lease), d.succeeded(beside)], seat)
+    next_of_other = next(job for job in jobs if job != beside.job_id)
+    assert {row["job_id"] for row in recorded.handed.rows} == {following, next_of_other}
+
+
+async def test_a_handover_that_would_be_too_large_leaves_the_last_to_the_broker(
     db: Database,
 ) -> None:
+    await db.fetch("UPDATE jobmesh.queues SET max_running = 4")
     seat = await d.attach(db)
-    lease, (strange, next_one, _) = await crowd(db, seat)
-    await db.fetch("UPDATE jobmesh.jobs_live SET type = 'strange' WHERE job_id = $1", strange)
-    recorded = await hand_over(db, [d.succeeded(lease)], seat)
-    assert recorded.handed.held_types == {"strange"}
-    assert (await d.job(db, strange))["hold_reason"] == "NO_RUNNER"
-    assert await d.awake(db) == {next_one}
+    jobs = [await d.store_one(db, queue=FEW) for _ in range(8)]
+    ended = d.leases(await d.claim_all(db, jobs, seat, queue=FEW))
+    await d.swell(db, CLAIM_BYTES // 2)
+    await db.fetch("DELETE FROM jobmesh.outbox")
+    recorded = await hand_over(db, list(map(d.succeeded, ended)), seat)
+    assert [len(recorded.handed.rows), len(await d.awake(db))] == [2, 2]
+    assert await running(db) == 2
+
+
+async def test_the_count_of_a_queue_without_a_limit_is_locked_before_jobs_are(
+    db: Database,
+) -> None:
+    """As by the end of a session, which would wait in a circle otherwise."""
+    seat = await d.attach(db)
+    lease, _ = await crowd(db, seat)
+    await db.fetch("UPDATE jobmesh.queues SET max_running = NULL")
+    async with db.transaction() as other:
+        await other.execute("SELECT FROM jobmesh.queue_slots FOR UPDATE")
+        reporting = asyncio.create_task(hand_over(db, [d.succeeded(lease)], seat))
+        await d.blocked(db)
+        await other.execute("SELECT FROM jobmesh.jobs_live FOR UPDATE NOWAIT")
+    assert (await reporting).settled == {lease.key}
 
 
 async def test_a_report_that_is_repeated_hands_nothing_over(db: Database) -> None:
@@ -211,10 +268,31 @@ async def test_a_runner_that_has_no_more_room_leaves_it_to_whoever_waits(
     assert await d.awake(db) == {following}
 
 
+async def test_a_runner_of_other_jobs_takes_no_part(db: Database, one: Dispatcher) -> None:
+    other = await attached(db, one, slots=9)
+    other.types = frozenset({"other"})
+    runner = await attached(db, one, slots=2)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    await ends(one, runner, lease)
+    assert runner.leases.keys() == {following}
+
+
+async def test_a_transaction_that_takes_long_hands_nothing_over(
+    db: Database, one: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobmesh_dispatcher.reports.may_begin_since", lambda _: False)
+    runner = await attached(db, one, slots=2)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    await ends(one, runner, lease)
+    assert not runner.leases
+    assert await d.awake(db) == {following}
+
+
 async def test_a_job_that_is_handed_over_too_late_is_not_sent(
     db: Database, one: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobmesh_dispatcher.claims.CLAIM_SECONDS", -CLAIM_SECONDS)
+    monkeypatch.setattr("jobmesh_dispatcher.reports.may_begin_since", lambda _: True)
     runner = await attached(db, one, slots=2)
     lease, (following, *_) = await crowd(db, runner.seat())
     await ends(one, runner, lease)

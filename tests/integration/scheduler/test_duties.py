@@ -172,6 +172,7 @@ async def test_a_former_leader_is_refused_every_act(
     session = pb.SessionInfo(session_id=new_id(), attachment=new_id(), counter=1)
     for act in (
         calls.promote(former, 10),
+        calls.expire_jobs(former, 10),
         calls.sessions(former),
         calls.expire(former, session),
         calls.reconcile(former, 10),

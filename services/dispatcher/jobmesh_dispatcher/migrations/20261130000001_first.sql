@@ -68,7 +68,7 @@ CREATE TABLE jobmesh.jobs_live (
     payload_type    text        NOT NULL,
     labels          jsonb       NOT NULL DEFAULT '{}',
     run_at          timestamptz,                        -- waits until then
-    queued_at       timestamptz,                        -- when it became QUEUED: the order of release
+    queued_at       timestamptz,                        -- when it became QUEUED
     woken_at        timestamptz,                        -- when its last wake-up was written
     session_id      uuid,                               -- the lease
     runner_id       text        NOT NULL DEFAULT '',
@@ -99,7 +99,7 @@ CREATE TABLE jobmesh.jobs_live (
 
 CREATE INDEX jobs_live_awake ON jobmesh.jobs_live (namespace, queue, priority, woken_at)
     WHERE state = 'QUEUED' AND hold_reason IS NULL;
--- In the order of release; and, for runners that look for what they know, in that order for each kind.
+-- The oldest of each priority, for release; and, for runners that look for what they know, those of each kind.
 CREATE INDEX jobs_live_held ON jobmesh.jobs_live (namespace, queue, hold_reason, priority DESC, queued_at)
     WHERE hold_reason IS NOT NULL;
 CREATE INDEX jobs_live_unserved ON jobmesh.jobs_live (namespace, queue, type, priority DESC, queued_at)

@@ -17,7 +17,7 @@ is the same everywhere: sessions, queues, slots (by name), jobs (by id).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -35,7 +35,7 @@ from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.expire import bury_expired
 from jobmesh_dispatcher.store.outbox import OutboxMessage
-from jobmesh_dispatcher.store.release import release_held
+from jobmesh_dispatcher.store.release import RELEASED_AT_ONCE, release_held
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.database import Connection
 
 QueueName = tuple[str, str]
+NONE_FREED: Counter[QueueName] = Counter()
 # Of payloads and checkpoints: whoever reaches it is the last of its claim. The rest has another.
 CLAIM_BYTES = 16 << 20
 
@@ -107,7 +108,8 @@ async def claim_held(connection: Connection, seat: Seat) -> Claimed:
     return await carry_out_first(connection, rows, limits, seats)
 
 
-def _candidate(row: Record) -> Candidate:
+def candidate(row: Record) -> Candidate:
+    """Of a row of `lock_queued.sql` or its like."""
     return Candidate(
         row["job_id"], row["namespace"], row["queue"], row["type"], row["priority"], row["alone"]
     )
@@ -123,11 +125,16 @@ async def still_attached(connection: Connection, seats: Sequence[Seat]) -> list[
     return [replace(seat) for seat in seats if seat.session_id in attached]
 
 
-async def lock_limits(connection: Connection, tokens: Sequence[str]) -> dict[QueueName, QueueLimit]:
-    """The settings of queues, and the room under their limits: they stay so until the commit."""
+async def lock_limits(
+    connection: Connection, tokens: Sequence[str], counted: Collection[QueueName] = ()
+) -> dict[QueueName, QueueLimit]:
+    """The settings of queues, and the room under their limits: they stay so until the commit.
+
+    `counted` are queues whose counts are locked even if they have no limit any more.
+    """
     rows = await connection.fetch(load("share_queues"), list(tokens))
-    limited = [row for row in rows if row["max_running"] is not None]
-    running = await lock_slots(connection, [(row["namespace"], row["name"]) for row in limited])
+    limited = {(row["namespace"], row["name"]) for row in rows if row["max_running"] is not None}
+    running = await lock_slots(connection, sorted(limited.union(counted)))
     return {
         (row["namespace"], row["name"]): QueueLimit(
             row["dispatch_paused"],
@@ -154,11 +161,15 @@ async def carry_out_first(
     jobs: Sequence[Record],
     limits: dict[QueueName, QueueLimit],
     seats: Sequence[Seat],
+    freed: Counter[QueueName] = NONE_FREED,
 ) -> Claimed:
-    """As many of the first as do not make the claim too large; to park a job reads none of it."""
+    """As many of the first as do not make the claim too large; to park a job reads none of it.
+
+    `freed` are slots that are given back by the same decision: the limits have room for them.
+    """
     sizes = [row["bytes"] for row in jobs]
     taken = within_bytes(sizes, CLAIM_BYTES) if seats else len(jobs)
-    result = await _carry_out(connection, jobs[:taken], limits, seats)
+    result = await _carry_out(connection, jobs[:taken], limits, seats, freed)
     result.left = [row["job_id"] for row in jobs[taken:]]
     return result
 
@@ -168,13 +179,17 @@ async def _carry_out(
     jobs: Sequence[Record],
     limits: dict[QueueName, QueueLimit],
     seats: Sequence[Seat],
+    freed: Counter[QueueName] = NONE_FREED,
 ) -> Claimed:
     """Decide about jobs that are locked, and write it: rows of `lock_queued.sql` or its like."""
     late = [(row["job_id"], row["state"]) for row in jobs if row["expired"]]
-    decision = decide((_candidate(row) for row in jobs if not row["expired"]), limits, seats)
+    decision = decide((candidate(row) for row in jobs if not row["expired"]), limits, seats)
     result = Claimed(expired=await bury_expired(connection, late), looked_at=len(jobs))
     if decision.claims:
         result.rows = await _write_claims(connection, decision)
+    taken = Counter((row["namespace"], row["queue"]) for row in result.rows if row["slot"])
+    taken.subtract(freed)
+    await add_slots(connection, taken)
     if decision.parks:
         parked = [job.job_id for job, _ in decision.parks]
         reasons = [reason for _, reason in decision.parks]
@@ -195,9 +210,6 @@ async def _write_claims(connection: Connection, decision: Decision) -> list[Reco
         [seat.session_id for _, seat, _ in claims],
         [seat.runner_id for _, seat, _ in claims],
         [counted for _, _, counted in claims],
-    )
-    await add_slots(
-        connection, Counter((row["namespace"], row["queue"]) for row in rows if row["slot"])
     )
     return rows
 
@@ -228,6 +240,7 @@ async def _release_free(
     for (namespace, queue), limit in limits.items():
         if limit.free is None or limit.paused:
             continue
-        if (left := limit.free - taken[namespace, queue]) > 0:
+        left = min(limit.free - taken[namespace, queue], RELEASED_AT_ONCE)
+        if left > 0:
             messages += await release_held(connection, namespace, queue, "MAX_RUNNING", left)
     return messages

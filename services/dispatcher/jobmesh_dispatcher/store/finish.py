@@ -50,8 +50,8 @@ class Ended(NamedTuple):
 class Recorded:
     """`rows` are those of `finish_jobs.sql` and `return_jobs.sql`.
 
-    `settled` names the reports to be answered with "recorded". `handed` are the jobs that took over
-    slots.
+    `settled` names the reports to be answered with "recorded". `handed` is what became of the slots
+    that were given back: jobs that took them over, and messages of those that were woken for them.
     """
 
     rows: list[Record] = field(default_factory=list)
@@ -103,7 +103,7 @@ async def _hold_places(
     A queue that got its limit meanwhile comes late, and may cost a repetition.
     """
     queues = {(e.lease.namespace, e.lease.queue) for e in reports if e.lease.counted}
-    return await hold_places(connection, list(queues), seats) if queues else Places({}, [])
+    return await hold_places(connection, queues, seats) if queues else Places({}, [])
 
 
 async def _verdicts(

@@ -11,7 +11,9 @@ from jobmesh.errors import LeadershipLost
 from jobmesh_dispatcher.sql import load
 
 if TYPE_CHECKING:
-    from jobmesh_dispatcher.database import Connection
+    from asyncpg import Record
+
+    from jobmesh_dispatcher.database import Connection, Database
 
 ROLE = "scheduler"
 
@@ -23,3 +25,14 @@ async def hold_epoch(connection: Connection, epoch: int) -> None:
     """
     if await connection.fetchval(load("hold_epoch"), ROLE, epoch) is None:
         raise LeadershipLost(epoch)
+
+
+async def look_ahead(database: Database, epoch: int) -> Record:
+    """When there will be something to do, `due` and `expiry`, in seconds; None: nothing waits.
+
+    A leader asks often, and mostly for nothing: this is one round trip, and no transaction. Raises
+    `LeadershipLost` if another epoch has begun.
+    """
+    for row in await database.fetch(load("look_ahead"), ROLE, epoch):
+        return row
+    raise LeadershipLost(epoch)
