@@ -5,6 +5,7 @@ What it needs to record its outcome without asking the database first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -68,3 +69,8 @@ class Lease:
             log_lines=row["log_lines"],
             log_bytes=row["log_bytes"],
         )
+
+
+def lease_columns(leases: Sequence[Lease]) -> tuple[list[UUID], list[int], list[UUID]]:
+    """Job ids, attempts and session ids, as statements take them that act under leases."""
+    return [x.job_id for x in leases], [x.attempt for x in leases], [x.session_id for x in leases]

@@ -2,8 +2,8 @@
 
 Each kind of report has a batcher: whatever arrives while the last write is under way goes into the
 next. An outcome is tried until it is recorded or the stream ends (the runner then reports it again,
-to whomever it attaches next); a start, a line of log or a progress that cannot be written is given
-up, since none of them decides anything.
+to whomever it attaches next); a start or a progress that cannot be written is given up, since
+neither decides anything.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from jobmesh.batching import Batcher
 from jobmesh.errors import BackendUnavailable, Overloaded, PayloadTooLarge
 from jobmesh.server.metrics import counter, histogram
 from jobmesh.server.tasks import Periodic
-from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, LogLevel, LogLine, Payload, Progress
+from jobmesh.v1.job_pb2 import CheckpointStored, JobEvent, Payload, Progress
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.claims import may_begin_since
 from jobmesh_dispatcher.database import REFUSED
+from jobmesh_dispatcher.job_logs import JobLogs
+from jobmesh_dispatcher.lease import lease_columns
 from jobmesh_dispatcher.report_limits import (
     MOST_BYTES,
     NOT_STORABLE,
@@ -30,7 +32,6 @@ from jobmesh_dispatcher.report_limits import (
     not_storable,
     storable_payload,
     storable_progress,
-    storable_text,
 )
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.finish import Ended, Recorded, record, settled
@@ -53,9 +54,6 @@ BATCH_BYTES = 8 << 20
 MAX_WAITING = 100_000
 RETRY_SECONDS = 0.5
 PROGRESS_SECONDS = 0.5
-MAX_LOG_LINES = 10_000
-MAX_LOG_BYTES = 1 << 20
-MAX_LINE_CHARACTERS = 8192
 OUTCOMES = counter(
     "jobmesh_outcomes_total", "Outcomes recorded, by state and reason.", ["state", "reason"]
 )
@@ -67,15 +65,6 @@ class CheckpointToStore(NamedTuple):
 
     lease: Lease
     checkpoint: Payload
-
-
-class LineToStore(NamedTuple):
-    """A numbered line of a job's log."""
-
-    lease: Lease
-    sequence: int
-    level: int
-    message: str
 
 
 class Reports:
@@ -99,9 +88,8 @@ class Reports:
         self._checkpoints: Batcher[CheckpointToStore, bool] = Batcher(
             self._store_checkpoints, name="checkpoints", **limits
         )
-        self._lines: Batcher[LineToStore, None] = Batcher(self._append, name="logs", **limits)
+        self.logs = JobLogs(database, after_commit.events)
         self._renewals: Batcher[Attachment, bool] = Batcher(self._renew, name="renewals")
-        self._last_lines: dict[tuple[UUID, int], asyncio.Future[None]] = {}
         self._progress: dict[UUID, tuple[Lease, Progress]] = {}
         self._flusher = Periodic("progress", PROGRESS_SECONDS, self._flush_progress)
         self._parts: Sequence[Part] = (
@@ -109,7 +97,7 @@ class Reports:
             self._counted,
             self._starts,
             self._checkpoints,
-            self._lines,
+            self.logs,
             self._renewals,
             self._flusher,
         )
@@ -129,7 +117,7 @@ class Reports:
         for ended in batch:
             make_storable(ended.report)
             self._add_progress(ended)
-        await self._lines_of(batch)
+        await self.logs.written(ended.lease for ended in batch)
         recorded: dict[tuple[UUID, int], bool] = {}
         while waiting := [ended for ended in batch if ended.lease.key not in recorded]:
             results = await asyncio.gather(*self._put(waiting), return_exceptions=True)
@@ -201,56 +189,6 @@ class Reports:
             event.time.CopyFrom(progress.update_time)
             self._after_commit.events.publish([event])
 
-    def line(
-        self, lease: Lease, level: LogLevel.ValueType, message: str
-    ) -> asyncio.Future[None] | None:
-        """Keep a line of a job's log; none if it is over the limits.
-
-        The line is numbered at once. Raises `Overloaded`.
-        """
-        if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
-            return None
-        message = storable_text(message, MAX_LINE_CHARACTERS)
-        lease.log_lines += 1
-        lease.log_bytes += len(message.encode(errors="replace"))
-        if lease.log_lines >= MAX_LOG_LINES or lease.log_bytes >= MAX_LOG_BYTES:
-            message = "(the log of this job is full; later lines are not kept)"
-        known = level if level in LogLevel.values() else LogLevel.LOG_LEVEL_UNSPECIFIED
-        line = LineToStore(lease, lease.log_lines, known, message)
-        written = self._lines.put(line, len(message))
-        self._last_lines[lease.key] = written
-        written.add_done_callback(lambda _: self._forget_line(lease, written))
-        self._tell_line(line)
-        return written
-
-    def _forget_line(self, lease: Lease, written: asyncio.Future[None]) -> None:
-        if self._last_lines.get(lease.key) is written:
-            del self._last_lines[lease.key]
-
-    async def _lines_of(self, batch: Sequence[Ended]) -> None:
-        """Wait for the lines that were reported before: a job that has ended takes no more."""
-        if not self._last_lines:
-            return
-        keys = [ended.lease.key for ended in batch]
-        under_way = [self._last_lines[key] for key in keys if key in self._last_lines]
-        if under_way:
-            await asyncio.wait(under_way)
-
-    def _tell_line(self, line: LineToStore) -> None:
-        if not self._after_commit.events.wants(line.lease.job_id):
-            return
-        event = JobEvent(job_id=str(line.lease.job_id), sequence=line.sequence)
-        event.time.GetCurrentTime()
-        told = LogLine(
-            sequence=line.sequence,
-            attempt=line.lease.attempt,
-            level=line.level,  # type: ignore[arg-type]
-            message=line.message,
-        )
-        told.time.CopyFrom(event.time)
-        event.log.CopyFrom(told)
-        self._after_commit.events.publish([event])
-
     async def _record(self, batch: list[Ended]) -> list[bool | BaseException]:
         began = time.monotonic()
         with self._succession.seats([ended.lease for ended in batch]) as seats:
@@ -299,7 +237,7 @@ class Reports:
             (lease for lease in batch if not lease.reported), key=lambda lease: lease.job_id
         )
         if leases:
-            await self._database.fetch(load("start_jobs"), *_lease_columns(leases))
+            await self._database.fetch(load("start_jobs"), *lease_columns(leases))
         return [None] * len(batch)
 
     async def _store_checkpoints(self, batch: list[CheckpointToStore]) -> list[bool]:
@@ -307,7 +245,7 @@ class Reports:
         items = sorted(latest.values(), key=lambda item: item.lease.job_id)
         rows = await self._database.fetch(
             load("save_checkpoints"),
-            *_lease_columns([item.lease for item in items]),
+            *lease_columns([item.lease for item in items]),
             [item.checkpoint.data for item in items],
             [item.checkpoint.content_type or "application/json" for item in items],
         )
@@ -325,16 +263,6 @@ class Reports:
                 events.append(event)
         self._after_commit.events.publish(events)
 
-    async def _append(self, batch: list[LineToStore]) -> list[None]:
-        await self._database.fetch(
-            load("append_logs"),
-            *_lease_columns([line.lease for line in batch]),
-            [line.sequence for line in batch],
-            [line.level for line in batch],
-            [line.message for line in batch],
-        )
-        return [None] * len(batch)
-
     async def _renew(self, batch: list[Attachment]) -> list[bool]:
         mine = sorted({(a.session_id, a.id) for a in batch})
         rows = await self._database.fetch(
@@ -350,7 +278,7 @@ class Reports:
         items = sorted(latest.values(), key=lambda item: item[0].job_id)
         await self._database.fetch(
             load("save_progress"),
-            *_lease_columns([lease for lease, _ in items]),
+            *lease_columns([lease for lease, _ in items]),
             [progress.SerializeToString() for _, progress in items],
         )
 
@@ -361,7 +289,3 @@ def _sequence(lease: Lease) -> int:
     An attempt's numbers come after those of the attempts before it.
     """
     return (lease.attempt << 32) + lease.sequence
-
-
-def _lease_columns(leases: Sequence[Lease]) -> tuple[list[UUID], list[int], list[UUID]]:
-    return [x.job_id for x in leases], [x.attempt for x in leases], [x.session_id for x in leases]

@@ -252,7 +252,7 @@ class RunnerService(RunnerServiceServicer):
         try:
             for line in logs.lines:
                 lease = _lease(attachment, line.lease)
-                written = lease and self._reports.line(lease, line.level, line.message)
+                written = lease and self._reports.logs.line(lease, line.level, line.message)
                 if written:
                     under_way.append(written)
         except Unavailable as error:

@@ -99,7 +99,7 @@ async def test_a_checkpoint_is_made_fit_or_refused(db: Database, one: Dispatcher
 
 async def test_a_line_of_log_is_made_fit(db: Database, one: Dispatcher) -> None:
     (lease,) = await leased(db)
-    written = one.reports.line(lease, 70_000, "a\0b")  # type: ignore[arg-type]
+    written = one.reports.logs.line(lease, 70_000, "a\0b")  # type: ignore[arg-type]
     assert written is not None
     await written
     rows = await db.fetch("SELECT message, level FROM jobmesh.job_logs")

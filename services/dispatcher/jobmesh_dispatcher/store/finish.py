@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from jobmesh_dispatcher.lease import lease_columns
 from jobmesh_dispatcher.outcomes import Verdict, decide
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.claim import Claimed, QueueName
@@ -118,7 +119,7 @@ async def _verdicts(
     counted: Counter[QueueName] = Counter()
     if others:
         leases = [e.lease for e in others.values()]
-        for row in await connection.fetch(load("lock_leased"), *_lease_columns(leases)):
+        for row in await connection.fetch(load("lock_leased"), *lease_columns(leases)):
             ended = others[row["job_id"], row["attempt"]]
             verdict = decide(
                 ended.report, ended.lease, row["state"], random.random(), row["seconds_left"]
@@ -156,10 +157,6 @@ async def settled(connection: Connection, keys: Sequence[Key]) -> set[Key]:
         load("settled_reports"), [k[0] for k in keys], [k[1] for k in keys]
     )
     return {(row["job_id"], row["attempt"]) for row in rows if row["outcome"] != "LOST"}
-
-
-def _lease_columns(leases: Sequence[Lease]) -> tuple[list[UUID], list[int], list[UUID]]:
-    return [x.job_id for x in leases], [x.attempt for x in leases], [x.session_id for x in leases]
 
 
 def _finish_columns(finals: Sequence[Final]) -> list[list[object]]:
