@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from jobmesh.ids import new_id
@@ -27,7 +27,7 @@ from jobmesh_dispatcher.events import Events
 from jobmesh_dispatcher.intake import Intake
 from jobmesh_dispatcher.nudges import Nudges
 from jobmesh_dispatcher.publisher import Publisher
-from jobmesh_dispatcher.pulls import Pulls, PullSettings
+from jobmesh_dispatcher.pulls import Pulled, Pulls, PullSettings
 from jobmesh_dispatcher.queue_cache import QueueCache
 from jobmesh_dispatcher.reconciler import Reconciler
 from jobmesh_dispatcher.reports import Reports
@@ -39,6 +39,8 @@ from jobmesh_dispatcher.straight import Straight
 from jobmesh_dispatcher.succession import Succession
 
 NAME = "dispatcher"
+DISPATCH_SERVICE = "jobmesh.v1.DispatchService"
+RUNNER_SERVICE = "jobmesh.v1.RunnerService"
 
 
 def run(config: DispatcherConfig) -> int:
@@ -49,88 +51,123 @@ def run(config: DispatcherConfig) -> int:
 
 def parts(config: DispatcherConfig) -> Sequence[Part]:
     """What the process is made of. The server is the last to work and the first to stop."""
-    dispatcher_id = new_id()
-    # Two pools, so that lists and repairs never make a claim or a report wait for a connection.
-    cache = config.postgres_statement_cache
-    database = Database(
-        config.postgres_dsn,
-        size=config.postgres_pool_size,
-        statement_cache_size=cache,
-        plans=KEPT_PLANS,
-    )
-    lookups = Database(
-        config.postgres_dsn, size=config.postgres_lookups, statement_cache_size=cache
-    )
-    broker = Broker(config.nats_url, replicas=config.nats_replicas)
-    publisher = Publisher(broker, database)
-    events, nudges = Events(broker), Nudges(broker)
-    after_commit = AfterCommit(publisher, events, nudges)
-    roster = Roster()
-    nudges.on_held = roster.hint_held
-    queues = QueueCache(lookups, nudges)
-    claims = Claims(database, roster, after_commit)
-    reports = Reports(database, after_commit, Succession(roster, claims))
-    steps = Steps(database)
-    sessions = Sessions(
-        database,
-        roster,
-        after_commit,
-        dispatcher_id=UUID(dispatcher_id),
-        grace_seconds=config.session_grace_seconds,
-    )
-    pulling = PullSettings(config.max_deliver, config.ack_wait_seconds)
-    loop = DispatchLoop(
-        database,
-        roster,
-        claims,
-        lambda on_message, on_end: Pulls(broker, pulling, on_message, on_end),
-        ack_wait_seconds=config.ack_wait_seconds,
-    )
-    queues.on_channels = loop.serve
-    intake = Intake(database, queues, after_commit, Straight(roster, claims, loop.nothing_waits))
-    runners = RunnerService(
-        roster,
-        sessions,
-        reports,
-        steps,
-        dispatcher_id=dispatcher_id,
-        lease_seconds=config.session_lease_seconds,
-    )
-    dispatch = DispatchService(
-        lookups,
-        intake,
-        queues,
-        roster,
-        sessions,
-        after_commit,
-        dispatcher_id=dispatcher_id,
-        reconciler=Reconciler(lookups, broker, publisher, after_commit),
-    )
-    readiness = Readiness()
-    readiness.add("postgresql", database.ping)
-    server = GrpcServer(
-        config.host,
-        config.port,
-        [
-            (add_DispatchServiceServicer_to_server, dispatch, "jobmesh.v1.DispatchService"),
-            (add_RunnerServiceServicer_to_server, runners, "jobmesh.v1.RunnerService"),
-        ],
-        readiness=readiness,
-        on_drain=runners.drain,
-    )
-    http = HealthHttp(config.host, config.http_port, readiness)
-    storing = (
-        database,
-        lookups,
-        publisher,
-        events,
-        nudges,
-        broker,
-        queues,
-        intake,
-        reports,
-        steps,
-        DepthMetrics(lookups),
-    )
-    serving = Serving(server, readiness)
-    return (Watchdog(), *storing, sessions, loop, runners, http, server, serving)
+    return Dispatcher(config).parts()
+
+
+class Dispatcher:
+    """One dispatcher, put together; `parts` start in order and stop in reverse."""
+
+    def __init__(self, config: DispatcherConfig) -> None:
+        self._config = config
+        self._id = new_id()
+        # Two pools, so that lists and repairs never make a claim or a report wait for a connection.
+        cache = config.postgres_statement_cache
+        self.database = Database(
+            config.postgres_dsn,
+            size=config.postgres_pool_size,
+            statement_cache_size=cache,
+            plans=KEPT_PLANS,
+        )
+        self.lookups = Database(
+            config.postgres_dsn, size=config.postgres_lookups, statement_cache_size=cache
+        )
+        self.broker = Broker(config.nats_url, replicas=config.nats_replicas)
+        self.publisher = Publisher(self.broker, self.database)
+        self.events, self.nudges = Events(self.broker), Nudges(self.broker)
+        self.after_commit = AfterCommit(self.publisher, self.events, self.nudges)
+        self.queues = QueueCache(self.lookups, self.nudges)
+        self._lead_jobs_to_runners()
+        self._serve()
+
+    def _lead_jobs_to_runners(self) -> None:
+        """What claims jobs, and records what becomes of them."""
+        database, after_commit = self.database, self.after_commit
+        self.roster = Roster()
+        self.nudges.on_held = self.roster.hint_held
+        self.sessions = Sessions(
+            database,
+            self.roster,
+            after_commit,
+            dispatcher_id=UUID(self._id),
+            grace_seconds=self._config.session_grace_seconds,
+        )
+        claims = Claims(database, self.roster, after_commit)
+        self.reports = Reports(database, after_commit, Succession(self.roster, claims))
+        self.steps = Steps(database)
+        self.loop = DispatchLoop(
+            database,
+            self.roster,
+            claims,
+            self._pulls,
+            ack_wait_seconds=self._config.ack_wait_seconds,
+        )
+        self.queues.on_channels = self.loop.serve
+        straight = Straight(self.roster, claims, self.loop.nothing_waits)
+        self.intake = Intake(database, self.queues, after_commit, straight)
+
+    def _pulls(self, on_message: Callable[[Pulled], None], on_end: Callable[[], None]) -> Pulls:
+        settings = PullSettings(self._config.max_deliver, self._config.ack_wait_seconds)
+        return Pulls(self.broker, settings, on_message, on_end)
+
+    def _serve(self) -> None:
+        """What others reach it by."""
+        config, runners = self._config, self._runner_service()
+        self.readiness = Readiness()
+        self.readiness.add("postgresql", self.database.ping)
+        self.server = GrpcServer(
+            config.host,
+            config.port,
+            [
+                (add_DispatchServiceServicer_to_server, self._dispatch_service(), DISPATCH_SERVICE),
+                (add_RunnerServiceServicer_to_server, runners, RUNNER_SERVICE),
+            ],
+            readiness=self.readiness,
+            on_drain=runners.drain,
+        )
+        self.runners = runners
+        self.http = HealthHttp(config.host, config.http_port, self.readiness)
+
+    def _runner_service(self) -> RunnerService:
+        return RunnerService(
+            self.roster,
+            self.sessions,
+            self.reports,
+            self.steps,
+            dispatcher_id=self._id,
+            lease_seconds=self._config.session_lease_seconds,
+        )
+
+    def _dispatch_service(self) -> DispatchService:
+        return DispatchService(
+            self.lookups,
+            self.intake,
+            self.queues,
+            self.roster,
+            self.sessions,
+            self.after_commit,
+            dispatcher_id=self._id,
+            reconciler=Reconciler(self.lookups, self.broker, self.publisher, self.after_commit),
+        )
+
+    def parts(self) -> Sequence[Part]:
+        """What the process is made of, in the order in which it starts."""
+        return (
+            Watchdog(),
+            self.database,
+            self.lookups,
+            self.publisher,
+            self.events,
+            self.nudges,
+            self.broker,
+            self.queues,
+            self.intake,
+            self.reports,
+            self.steps,
+            DepthMetrics(self.lookups),
+            self.sessions,
+            self.loop,
+            self.runners,
+            self.http,
+            self.server,
+            Serving(self.server, self.readiness),
+        )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jobmesh.errors import InvalidField, JobmeshError, Unavailable
 from tests.faults.checker import Interval, Observed, check, most_at_once
-from tests.faults.history import Attempt, History, Job, Operation, Outcome, Run
+from tests.faults.history import Attempt, Change, History, Job, Operation, Outcome, Run
 from tests.faults.job_rules import RULES
 from tests.unit.faults.examples import job_of, lives
 
@@ -174,6 +174,23 @@ CALLS: list[tuple[str, Operation]] = [
 def test_each_false_answer_is_found(rule: str, call: Operation) -> None:
     job, runs = job_of(["QUEUED", "RUNNING", "SUCCEEDED"])
     assert rule in found(job, runs, call)
+
+
+def test_a_watch_of_what_waits_by_a_clock_that_was_ahead_may_hang() -> None:
+    job, runs = changed(["SCHEDULED", "QUEUED", "RUNNING", "SUCCEEDED"])
+    ahead = replace(job.changes[0], time=500.0)
+    hangs = {"outcome": Outcome.UNKNOWN, "code": "INTERNAL", "error": "WATCH_HANGS"}
+    watch = operation("watch", ended=91.0, seen=[(1, "SCHEDULED")], **hangs)
+
+    def judged(*changes: Change, clock_moved: bool) -> set[str]:
+        observed = Observed(History([watch]), runs, {"r": "j"}, clock_moved=clock_moved)
+        return {v.rule for v in check(observed, [replace(job, changes=changes)])}
+
+    assert "errors_are_ours" not in judged(ahead, *job.changes[1:], clock_moved=True)
+    assert "errors_are_ours" in judged(ahead, *job.changes[1:], clock_moved=False)
+    assert "errors_are_ours" in judged(*job.changes, clock_moved=True)
+    watch.seen.append((2, "QUEUED"))
+    assert "errors_are_ours" in judged(ahead, *job.changes[1:], clock_moved=True)
 
 
 def test_a_job_that_nobody_submitted_is_found() -> None:
