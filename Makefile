@@ -74,6 +74,7 @@ else
 endif
 
 TABLE_TESTS = tests/faults/test_table.py tests/faults/test_surroundings.py \
+	tests/integration/dispatcher/test_reconciling.py \
 	tests/acceptance/test_shutdown.py tests/integration/scheduler/test_firing.py
 
 FAULT_OPTIONS = $(foreach option,SEED MINUTES RATE FAULTS KINDS KEEP,\
