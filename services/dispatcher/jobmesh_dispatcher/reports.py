@@ -34,7 +34,14 @@ from jobmesh_dispatcher.report_limits import (
     storable_progress,
 )
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.finish import Ended, Recorded, record, settled
+from jobmesh_dispatcher.store.finish import (
+    Ended,
+    Recorded,
+    may_be_alone,
+    record,
+    record_alone,
+    settled,
+)
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -205,6 +212,16 @@ class Reports:
         return [ended.lease.key in recorded.settled for ended in batch]
 
     async def _record_once(
+        self, batch: list[Ended], seats: Sequence[Seat], began: float
+    ) -> Recorded:
+        recorded = Recorded()
+        if may_be_alone(batch):
+            recorded = await self._database.run_alone(lambda c: record_alone(c, batch))
+        if left := [ended for ended in batch if ended.lease.key not in recorded.settled]:
+            recorded.add(await self._record_with(left, seats, began))
+        return recorded
+
+    async def _record_with(
         self, batch: list[Ended], seats: Sequence[Seat], began: float
     ) -> Recorded:
         """Record; without successors if it takes long, or if the database refuses them."""

@@ -14,6 +14,7 @@ from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.lease import Lease
 from jobmesh_dispatcher.report_limits import MOST_BYTES
 from jobmesh_dispatcher.store.finish import Ended
+from jobmesh_dispatcher.store.sessions import take_back
 from tests.support import decisions as d
 from tests.support.dispatchers import Dispatcher, dispatcher
 
@@ -125,6 +126,29 @@ async def test_an_attempt_that_is_reported_twice_at_once_gives_one_slot_back(db:
     assert recorded.settled == {lease.key}
     (row,) = await db.fetch("SELECT running FROM jobmesh.queue_slots WHERE queue = 'few'")
     assert row["running"] == 1
+
+
+async def test_a_success_of_a_queue_that_was_limited_meanwhile_gives_its_slot_back(
+    db: Database, one: Dispatcher
+) -> None:
+    leases = await leased(db, 2)
+    await d.make_queue(db, max_running=5)
+    await db.fetch("UPDATE jobmesh.jobs_live SET slot = true")  # as the change of a limit does
+    await db.fetch("UPDATE jobmesh.queue_slots SET running = 2")
+    assert await one.reports.outcomes([d.succeeded(leases[0])]) == [True]
+    (row,) = await db.fetch("SELECT running FROM jobmesh.queue_slots")
+    assert row["running"] == 1
+
+
+async def test_successes_that_are_repeated_beside_new_ones_are_all_answered(
+    db: Database, one: Dispatcher
+) -> None:
+    first, second, lost = await leased(db, 3)
+    await db.run(lambda c: take_back(c, lost.session_id, [lost.job_id], crashed=False))
+    assert await one.reports.outcomes([d.succeeded(first)]) == [True]
+    ended = list(map(d.succeeded, (first, second, lost)))
+    assert await one.reports.outcomes(ended) == [True, True, False]
+    assert (await d.job(db, lost.job_id))["state"] == "QUEUED"
 
 
 async def test_a_count_that_is_wrong_keeps_no_job_from_ending(db: Database) -> None:

@@ -2,7 +2,7 @@
 -- attempt and session. $1 job ids, $2 attempts, $3 session ids, $4 states, $5 reasons, $6 attempt
 -- outcomes, $7 failures charged, $8 results, $9 result types, $10 errors (JobError), $11 error
 -- types, $12 error messages, $13 retryable, $14 progress, $15 seconds run, $16 crashes
--- charged.
+-- charged; $17 whether jobs that hold a slot, too.
 -- No index serves IS NOT DISTINCT FROM: each job is found by its id, never among all that run.
 WITH report AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bytea[],
@@ -12,7 +12,7 @@ WITH report AS (
 ), gone AS (
     DELETE FROM jobmesh.jobs_live job USING report
     WHERE job.job_id = report.job_id AND job.attempt = report.attempt AND job.session_id IS NOT DISTINCT FROM report.session_id
-      AND job.state IN ('RUNNING', 'CANCELLING')
+      AND job.state IN ('RUNNING', 'CANCELLING') AND ($17 OR NOT job.slot)
     RETURNING job.*, report.new_state, report.new_reason, report.outcome, report.failed, report.result, report.result_type,
         report.new_error, report.new_error_type, report.error_message, report.retryable, report.new_progress,
         report.run_seconds, report.crashed, jobmesh.no_earlier(clock_timestamp(), job.history, job.start_time) AS ended

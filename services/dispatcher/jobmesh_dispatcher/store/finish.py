@@ -10,6 +10,8 @@ has its message in the outbox.
 * A report of a lease that ended with its session finds it LOST, or a newer attempt: refused.
 * A success needs no look at the job first: SUCCEEDED follows from RUNNING and from CANCELLING
   alike. Everything else depends on the state, so the jobs are locked first.
+* Successes of jobs that hold no slot, which is most of what ends, need one statement and no
+  transaction around it. What holds a slot after all, as its queue has just been limited, is left.
 """
 
 from __future__ import annotations
@@ -60,6 +62,13 @@ class Recorded:
     messages: list[OutboxMessage] = field(default_factory=list)
     handed: Claimed = field(default_factory=Claimed)
 
+    def add(self, other: Recorded) -> None:
+        """What another transaction recorded."""
+        self.rows += other.rows
+        self.settled |= other.settled
+        self.messages += other.messages
+        self.handed = other.handed
+
 
 class Final(NamedTuple):
     """A report with its verdict."""
@@ -83,7 +92,7 @@ async def record(
     terminal = [f for f in finals if f.verdict.state in ("SUCCEEDED", "CANCELLED", "DEAD")]
     waiting = [f for f in finals if f.verdict.state not in ("SUCCEEDED", "CANCELLED", "DEAD")]
     if terminal:
-        rows = await connection.fetch(load("finish_jobs"), *_finish_columns(terminal))
+        rows = await connection.fetch(load("finish_jobs"), *_finish_columns(terminal), True)
         counted.update((row["namespace"], row["queue"]) for row in rows if row["slot"])
         result.rows += rows
     if waiting:
@@ -94,6 +103,22 @@ async def record(
     if counted:
         result.handed = await hand_over(connection, counted, places)
     return result
+
+
+def may_be_alone(reports: Sequence[Ended]) -> bool:
+    """Whether `record_alone` is for these."""
+    return all(e.report.HasField("succeeded") and not e.lease.counted for e in reports)
+
+
+async def record_alone(connection: Connection, reports: Sequence[Ended]) -> Recorded:
+    """Record successes of jobs that hold no slot by one statement; what it did not settle is left.
+
+    That is for `record`: it was recorded before, its lease is lost, or it holds a slot.
+    """
+    successes = {e.lease.key: Final(e, decide(e.report, e.lease, "RUNNING", 0.0)) for e in reports}
+    columns = _finish_columns(list(successes.values()))
+    rows = await connection.fetch(load("finish_jobs"), *columns, False)
+    return Recorded(rows, {(row["job_id"], row["attempt"]) for row in rows})
 
 
 async def _hold_places(
