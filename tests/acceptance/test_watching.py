@@ -15,7 +15,7 @@ from google.protobuf.duration_pb2 import Duration
 import jobmesh
 from examples.flights.app import import_flights
 from jobmesh.channels import open_channel, split_address
-from jobmesh.client import Client, Ended, JobHandle, ProgressMade, StateChanged
+from jobmesh.client import Client, Ended, Event, JobHandle, ProgressMade, StateChanged
 from jobmesh.errors import NotFound
 from jobmesh.ids import new_id
 from jobmesh.v1.job_pb2 import JobState
@@ -228,6 +228,10 @@ async def test_waiting(client: Client, jobs: JobServiceAsyncStub) -> None:
     assert (await wait(WAIT))[1] < 1.0
 
 
+def told_state(event: Event) -> str:
+    return event.change.state.value if isinstance(event, StateChanged) else ""
+
+
 async def test_progress_is_thinned_out_and_never_goes_back(client: Client) -> None:
     """The handler reports 500 times a second."""
     job = await client.submit(everyday.ticker, seconds=2, pause=0.002)
@@ -237,6 +241,9 @@ async def test_progress_is_thinned_out_and_never_goes_back(client: Client) -> No
     end = seen[-1]
     assert isinstance(end, Ended)
     assert 10 <= len(ticks) <= 40
+    last = max(n for n, event in enumerate(seen) if isinstance(event, ProgressMade))
+    (end_told,) = (n for n, event in enumerate(seen) if told_state(event) == "SUCCEEDED")
+    assert last < end_told, "it goes on after the end"
     assert ticks == sorted(set(ticks))
     assert end.job.progress is not None
     assert end.job.progress.current == end.job.result > 100

@@ -123,6 +123,8 @@ class Reports:
         """Record outcomes, however long the database is down; False where the lease is lost."""
         for ended in batch:
             make_storable(ended.report)
+            if ended.report.HasField("progress"):
+                self._tell_progress(ended.lease, ended.report.progress)
             self._add_progress(ended)
         await self.logs.written(ended.lease for ended in batch)
         recorded: dict[tuple[UUID, int], bool] = {}
@@ -188,8 +190,11 @@ class Reports:
     def progress(self, lease: Lease, progress: Progress) -> None:
         """Tell watchers, and keep it for the next flush; the latest wins."""
         storable_progress(progress)
-        progress.update_time.GetCurrentTime()
         self._progress[lease.job_id] = (lease, progress)
+        self._tell_progress(lease, progress)
+
+    def _tell_progress(self, lease: Lease, progress: Progress) -> None:
+        progress.update_time.GetCurrentTime()
         if self._after_commit.events.wants(lease.job_id):
             lease.sequence += 1
             event = JobEvent(job_id=str(lease.job_id), sequence=_sequence(lease), progress=progress)

@@ -11,7 +11,17 @@ import click
 
 from jobmesh.cli import exits, interrupt
 from jobmesh.cli.connection import mesh_options, wants_json
-from jobmesh.client import Ended, Event, JobHandle, JobInfo, Logged, State, StateChanged
+from jobmesh.cli.words import held
+from jobmesh.client import (
+    Ended,
+    Event,
+    JobHandle,
+    JobInfo,
+    Logged,
+    ProgressMade,
+    State,
+    StateChanged,
+)
 from jobmesh.errors import JobmeshError
 from jobmesh.states import TERMINAL
 
@@ -32,6 +42,12 @@ class View(Protocol):
     def show(self, event: Event) -> None:
         """Show one event."""
 
+    def note(self, text: str) -> None:
+        """Show what is no event."""
+
+
+EXPLAIN_SECONDS = 2.0
+
 
 async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False) -> int:
     """Show what happens to the job until it ends; the exit code."""
@@ -40,28 +56,46 @@ async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False)
     )
     with choose_view() as view:
         lines = asyncio.create_task(_show_log(job, view)) if logs else None
+        explains = asyncio.create_task(_explain_waits(job, view))
         try:
             ended = await _show_events(job, after_revision, view, lines)
         finally:
-            if lines is not None:
-                lines.cancel()
-                await asyncio.gather(lines, return_exceptions=True)
+            for task in filter(None, (lines, explains)):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
     return EXIT_CODES[ended.state]
+
+
+async def _explain_waits(job: JobHandle, view: View) -> None:
+    """Say what holds the job, once for each reason: no event tells it."""
+    told = ""
+    while True:
+        await asyncio.sleep(EXPLAIN_SECONDS)  # a look now and then: there is nothing to wait for
+        try:
+            text = held(await job.get())
+        except JobmeshError:
+            continue  # the watch itself tells what is wrong
+        if text and text != told:
+            view.note(text)
+        told = text or told
 
 
 async def _show_events(
     job: JobHandle, after_revision: int, view: View, lines: asyncio.Task[None] | None
 ) -> JobInfo:
     async with aclosing(job.watch(after_revision=after_revision)) as events:
-        held: Event | None = None
+        last: Event | None = None
         async for event in events:
             if isinstance(event, Ended) and lines is not None:
                 await lines  # what was logged comes before how it ended
-            if held is not None:
-                view.show(held)
-            # A terminal state is the end, unless a person retried the job.
-            held = event if _is_terminal(event) else None
-            if held is None:
+            if last is not None and not isinstance(event, ProgressMade):
+                view.show(last)
+                last = None
+            # A terminal state is the end, unless a person retried the job; its last progress comes
+            # before it.
+            if _is_terminal(event):
+                last = event
+            else:
                 view.show(event)
             if isinstance(event, Ended):
                 return event.job

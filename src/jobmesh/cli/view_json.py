@@ -40,6 +40,9 @@ class JsonView:
     def __exit__(self, *error: object) -> None:
         """Nothing to give back."""
 
+    def note(self, text: str) -> None:
+        """For people only: a program reads the job."""
+
     def show(self, event: Event) -> None:
         """Print the event."""
         print_json({"event": _KINDS[type(event)], **_content(event)})

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jobmesh.cli.output import clean
 from jobmesh.cli.view_plain import lines
-from jobmesh.cli.words import length
+from jobmesh.cli.words import clock, length
 from jobmesh.cli.words import progress as progress_words
 from jobmesh.client import Ended, Event, ProgressMade, Snapshot, State, StateChanged
 
@@ -53,6 +53,10 @@ class LiveView:
 
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
+
+    def note(self, text: str) -> None:
+        """Print what is no event above the bar."""
+        self._console.print(Text(f"{clock(None)} {clean(text)}", style="yellow"))
 
     def show(self, event: Event) -> None:
         """Move the bar, or print what happened above it."""

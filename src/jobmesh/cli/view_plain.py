@@ -34,6 +34,11 @@ class PlainView:
     def __exit__(self, *error: object) -> None:
         """Nothing to give back."""
 
+    def note(self, text: str) -> None:
+        """Print what is no event."""
+        click.echo(f"{clock(None)} {clean(text)}")
+        sys.stdout.flush()
+
     def show(self, event: Event) -> None:
         """Print the event."""
         for line in lines(event):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from jobmesh.client.info import JobInfo, Progress
+from jobmesh.client.states import HoldReason
 
 
 def when(time: datetime | None) -> str:
@@ -57,6 +58,18 @@ def took(job: JobInfo) -> str:
     if job.start_time is None or job.end_time is None:
         return ""
     return length(max(job.end_time - job.start_time, timedelta()))
+
+
+def held(job: JobInfo) -> str:
+    """What a QUEUED job waits for; empty if nothing holds it."""
+    waits_for = {
+        HoldReason.NO_RUNNER: f"no runner that knows {job.type} and serves queue {job.queue} has "
+        "a free slot",
+        HoldReason.MAX_RUNNING: f"queue {job.queue} runs as many jobs as it may",
+        HoldReason.QUEUE_PAUSED: f"queue {job.queue} is paused",
+    }
+    reason = job.hold_reason
+    return f"waits, {reason}: {waits_for[reason]}" if reason in waits_for else str(reason)
 
 
 def why(job: JobInfo) -> str:

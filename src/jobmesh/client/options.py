@@ -59,6 +59,9 @@ class SubmitOptions:
 
     def merged(self, **changes: object) -> SubmitOptions:
         """These options with some replaced; labels are added to those there are."""
+        known = [option.name for option in dataclasses.fields(self)]
+        if unknown := [name for name in changes if name not in known]:
+            raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(known)}")
         if changes.get("labels"):
             changes["labels"] = {**self.labels, **changes["labels"]}  # type: ignore[dict-item]
         # The newer way to say when wins over the older one.
@@ -80,11 +83,11 @@ class SubmitOptions:
             if (length := getattr(self, name)) is not None:
                 getattr(spec, name).FromNanoseconds(nanoseconds(length, name))
         if self.deadline is not None:
-            spec.deadline.CopyFrom(to_timestamp(self.deadline))
+            spec.deadline.CopyFrom(to_timestamp(self.deadline, "deadline"))
         if self.delay is not None:
             spec.delay.FromNanoseconds(nanoseconds(self.delay, "delay"))
         if self.run_at is not None:
-            spec.run_at.CopyFrom(to_timestamp(self.run_at))
+            spec.run_at.CopyFrom(to_timestamp(self.run_at, "run_at"))
         if self.parent_job_id is not None:
             spec.parent_job_id = self.parent_job_id
         spec.labels.update(self.labels)

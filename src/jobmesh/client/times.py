@@ -13,14 +13,16 @@ def to_datetime(stamp: Timestamp) -> datetime:
     return stamp.ToDatetime(tzinfo=UTC)
 
 
-def to_timestamp(time: datetime) -> Timestamp:
-    """A time on the wire.
+def to_timestamp(time: datetime, name: str = "the time") -> Timestamp:
+    """A time on the wire; errors call it `name`.
 
     Raises:
-        ValueError: the time has no zone, so that nobody can tell when it is.
+        ValueError: it is no time, or has no zone, so that nobody can tell when it is.
     """
+    if not isinstance(time, datetime):
+        raise ValueError(f"{name}: must be a datetime, e.g. datetime.now(UTC), not {time!r}")
     if time.tzinfo is None:
-        raise ValueError(f"the time {time.isoformat()} has no time zone; use datetime.now(UTC)")
+        raise ValueError(f"{name}: {time.isoformat()} has no time zone; use datetime.now(UTC)")
     stamp = Timestamp()
     stamp.FromDatetime(time)
     return stamp

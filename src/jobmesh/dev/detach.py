@@ -29,9 +29,11 @@ def start_detached(data: DataDirectory, arguments: Sequence[str]) -> Mapping[str
     data.prepare()
     with data.locked():  # or say who runs there
         data.ready.unlink(missing_ok=True)
-    process = _spawn(data.log("dev"), arguments)
+    log = data.log("dev")
+    before = log.stat().st_size if log.exists() else 0
+    process = _spawn(log, arguments)
     try:
-        return _await_ready(process, data)
+        return _await_ready(process, data, before)
     except BaseException:
         process.terminate()
         process.wait(STOP_TIMEOUT)
@@ -72,11 +74,13 @@ def _spawn(log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         )
 
 
-def _await_ready(process: subprocess.Popen[bytes], data: DataDirectory) -> Mapping[str, Any]:
+def _await_ready(
+    process: subprocess.Popen[bytes], data: DataDirectory, before: int
+) -> Mapping[str, Any]:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise DevError(f"the mesh did not start:\n{tail(data.log('dev'))}")
+            raise DevError(f"the mesh did not start:\n{tail(data.log('dev'), since=before)}")
         if data.ready.exists():
             content: Mapping[str, Any] = json.loads(data.ready.read_text())
             return content

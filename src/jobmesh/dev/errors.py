@@ -20,12 +20,15 @@ class ProgramFailed(DevError):
         super().__init__(f"{name} {what}; the end of {log}:\n{tail(log)}")
 
 
-def tail(log: Path, limit: int = TAIL_BYTES) -> str:
-    """The last `limit` bytes of a log in whole lines, or a word on why there are none."""
+def tail(log: Path, limit: int = TAIL_BYTES, since: int = 0) -> str:
+    """The last `limit` bytes of a log in whole lines, or a word on why there are none.
+
+    What was logged before the byte `since` is of earlier runs, and left out.
+    """
     try:
         with log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - limit))
+            size = file.seek(0, 2) - since
+            file.seek(since + max(0, size - limit))
             text = file.read().decode(errors="replace")
     except OSError as error:
         return f"(no log: {error.strerror})"

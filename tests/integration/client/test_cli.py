@@ -128,6 +128,21 @@ async def test_watching_prints_plain_lines_where_nobody_watches(gateway: Gateway
     assert done.out.splitlines()[4:] == ["result: {", '  "rows": 3', "}"]
 
 
+async def test_watching_says_what_holds_a_job(gateway: Gateway, cli: Cli) -> None:
+    process = await cli.start("submit", "t", "--queue", "q", "--watch")
+    job_id = await first_job(gateway)
+    gateway.jobs.jobs[job_id].hold_reason = job_pb2.HOLD_REASON_NO_RUNNER
+    assert process.stdout is not None
+    said = ""
+    async with asyncio.timeout(20):
+        while "NO_RUNNER" not in said:
+            said = (await process.stdout.readline()).decode()
+    why = "no runner that knows t and serves queue q has a free slot"
+    assert said.endswith(f" waits, NO_RUNNER: {why}\n")
+    await gateway.jobs.finish(job_id)
+    assert (await finished(process)).code == 0
+
+
 async def test_watching_with_logs_prints_all_that_was_logged_before_the_end(
     gateway: Gateway, cli: Cli
 ) -> None:

@@ -143,6 +143,18 @@ async def test_live_jobs_say_what_they_wait_for(connection: Connection) -> None:
     assert not jobs[1].HasField("end_time")
 
 
+async def test_jobs_of_a_paused_queue_wait_for_that_whatever_held_them_before(
+    connection: Connection,
+) -> None:
+    held = await insert_live(connection, queue="q", hold_reason="MAX_RUNNING")
+    await connection.execute(
+        "INSERT INTO jobmesh.queues (namespace, name, token, dispatch_paused) "
+        "VALUES ('default', 'q', 'q', true)"
+    )
+    (job,) = await read_jobs(connection, "default", [held], BASIC)
+    assert job.hold_reason == HoldReason.HOLD_REASON_QUEUE_PAUSED
+
+
 async def test_jobs_too_large_for_one_answer_are_refused(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,16 @@ def test_the_callers_options_win_over_the_tasks() -> None:
     assert spec.delay.seconds == 300
 
 
+def test_an_option_that_is_no_option_or_no_time_is_refused_by_its_name() -> None:
+    with pytest.raises(TypeError, match="no option 'bogus'; there are queue, priority"):
+        SubmitOptions().merged(bogus=1)
+    for name in ("deadline", "run_at"):
+        for wrong in ("tomorrow", datetime.now(UTC).replace(tzinfo=None)):
+            options = SubmitOptions().merged(**{name: wrong})
+            with pytest.raises(ValueError, match=f"^{name}: "):
+                spec_of(generate, options, month="2026-10")
+
+
 def test_wrong_arguments_of_a_task_are_refused_before_anything_is_sent() -> None:
     with pytest.raises(InvalidArguments) as caught:
         spec_of(generate, month="2026-10", rows="many")

@@ -86,3 +86,6 @@ def test_the_tail_is_whole_lines(tmp_path: Path) -> None:
     append(path, "first\nsecond\nthird\n")
     assert tail(path, limit=16) == "second\nthird"
     assert tail(path) == "first\nsecond\nthird"
+    assert tail(path, since=len("first\n")) == "second\nthird"
+    assert tail(path, limit=8, since=len("first\n")) == "third"
+    assert tail(path, since=path.stat().st_size) == "(the log is empty)"

@@ -13,8 +13,8 @@ SELECT * FROM (
     FROM (
         SELECT
             job_id, namespace, state, reason,
-            -- Jobs of a paused queue are not even looked at, and so not marked.
-            CASE WHEN state = 'QUEUED' AND hold_reason IS NULL
+            -- Jobs of a paused queue are not even looked at, and so not marked, or still for what held them before.
+            CASE WHEN state = 'QUEUED'
                   AND (namespace, queue) IN (SELECT q.namespace, q.name FROM jobmesh.queues q WHERE q.dispatch_paused)
                  THEN 'QUEUE_PAUSED' ELSE hold_reason END AS hold_reason,
             revision, attempt, failures, crashes, spec, run_at, runner_id,
