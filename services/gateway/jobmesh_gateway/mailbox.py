@@ -47,6 +47,10 @@ class Mailbox:
         else:
             self._put_line((number, event, size))
 
+    def __bool__(self) -> bool:
+        """Whether there is an event."""
+        return bool(self._changes or self._lines or self._progress)
+
     def pop(self) -> JobEvent | None:
         """The oldest event, if there is one."""
         first = min(

@@ -10,7 +10,7 @@ from jobmesh.errors import Draining, Overloaded
 from jobmesh.ids import bucket_of, new_id
 from jobmesh.v1.broker_pb2 import EventBatch
 from jobmesh.v1.job_pb2 import JobEvent, LogLine, Progress, StateChange
-from jobmesh_gateway.fanout import Watchers
+from jobmesh_gateway.fanout import CROWD, Watchers
 
 
 def changed(job_id: str, revision: int = 1) -> JobEvent:
@@ -84,6 +84,28 @@ async def test_the_tick_wakes_those_that_are_due() -> None:
     await watchers.tick()
     assert due.wake.is_set()
     assert not later.wake.is_set()
+
+
+async def test_a_crowd_is_told_of_progress_at_the_tick_and_of_the_rest_at_once() -> None:
+    watchers = Watchers(100)
+    job_id = new_id()
+    crowd = [watchers.add(job_id, ("progress",)) for _ in range(CROWD + 1)]
+    for watcher in crowd:
+        watcher.due = float("inf")
+    steps = [JobEvent(job_id=job_id, progress=Progress(current=n)) for n in (1, 2)]
+    watchers.deliver(steps)
+    assert not any(watcher.wake.is_set() for watcher in crowd)
+    await watchers.tick()
+    assert all(watcher.wake.is_set() for watcher in crowd)
+    for watcher in crowd:
+        watcher.wake.clear()
+        assert watcher.mailbox.pop() == steps[1]
+    watchers.deliver([steps[0], changed(job_id)])
+    assert all(watcher.wake.is_set() for watcher in crowd)
+    watchers.remove(crowd.pop())
+    crowd[0].wake.clear()
+    watchers.deliver(steps)
+    assert crowd[0].wake.is_set(), "a few are told at once"
 
 
 async def test_lost_events_make_everybody_read() -> None:
