@@ -181,7 +181,12 @@ async def seconds_of_a_job(bench: Bench) -> float:
         sys.executable, "-m", "tests.faults.caller", bench.stage.fleet.addresses("gateway"),
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    told, _ = await asyncio.wait_for(caller.communicate(), 60)
+    try:
+        told, _ = await asyncio.wait_for(caller.communicate(), 60)
+    finally:
+        if caller.returncode is None:
+            caller.kill()
+            await caller.wait()
     assert caller.returncode == 0
     return float(told)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -46,6 +48,7 @@ class Claims:
         self._database = database
         self._roster = roster
         self._after_commit = after_commit
+        self.under_way = 0  # jobs named by wake-ups that room is reserved for
         self.lonely_hint = True  # jobs may be parked that are to have a runner for themselves
 
     async def named(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> None:
@@ -58,21 +61,36 @@ class Claims:
     async def _closer(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
         """Claim or park; those that would have made it too large."""
         seats = self._roster.seats()
-        claimed = await self._transaction(lambda c: claim(c, job_ids, tokens, seats))
-        await failpoints.reach("claim.before_send")
-        self.hand_out(claimed, seats)
+        most = len(job_ids)
+        # All of an idle runner: it may be for one that is to be alone.
+        room = {s.session_id: min(s.free, most) if s.running else s.free for s in seats}
+        with self._keep(room, most):
+            claimed = await self._transaction(lambda c: claim(c, job_ids, tokens, seats))
+            await failpoints.reach("claim.before_send")
+            self.hand_out(claimed, seats)
         return claimed.left
+
+    @contextmanager
+    def _keep(self, room: Mapping[UUID, int], most: int) -> Iterator[None]:
+        """Keep room for jobs that wake-ups name; the next pull is not to count them again."""
+        self.under_way = min(most, sum(room.values()))
+        try:
+            with self._roster.reserve(room):
+                yield
+        finally:
+            self.under_way = 0
 
     async def _at_once(self, job_ids: Sequence[UUID], tokens: Sequence[str]) -> Sequence[UUID]:
         """Claim those that nothing stands in the way of; the others."""
         seats = spread_out(len(job_ids), self._roster.seats())
         if not seats:
             return job_ids
-        claimed = await _in_time(
-            self._database.run_alone(lambda c: claim_at_once(c, job_ids, tokens, seats))
-        )
-        await failpoints.reach("claim.before_send")
-        self.hand_out(claimed, seats)
+        with self._keep(Counter(seat.session_id for seat in seats), len(seats)):
+            claimed = await _in_time(
+                self._database.run_alone(lambda c: claim_at_once(c, job_ids, tokens, seats))
+            )
+            await failpoints.reach("claim.before_send")
+            self.hand_out(claimed, seats)
         taken = {row["job_id"] for row in claimed.rows}
         return [job_id for job_id in job_ids if job_id not in taken]
 

@@ -158,6 +158,7 @@ class DispatchLoop:
         """Ask for wake-ups while the last ones are being claimed, as far as there is room."""
         while True:
             at_hand = sum(len(message.job_ids) for message in self._at_hand)
+            at_hand -= self._claims.under_way  # whose room is taken already
             if not self._unhealthy:
                 await self.pulls.pull(self._roster.free - at_hand - self.pulls.requested)
             try:

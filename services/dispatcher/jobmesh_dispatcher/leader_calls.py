@@ -8,7 +8,7 @@ from uuid import UUID
 from jobmesh.v1 import dispatch_service_pb2 as pb
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.expire import expire
-from jobmesh_dispatcher.store.leadership import hold_epoch, look_ahead
+from jobmesh_dispatcher.store.leadership import hold_epoch, look
 from jobmesh_dispatcher.store.promote import Promoted, promote
 from jobmesh_dispatcher.store.retention import ensure_partitions, retain
 from jobmesh_dispatcher.store.sessions import TakenBack, end_session
@@ -49,7 +49,7 @@ class LeaderCalls:
         self, request: pb.PromoteJobsRequest, context: Context
     ) -> pb.PromoteJobsResponse:
         """Queue due jobs."""
-        due: float | None = (await look_ahead(self._database, request.epoch))["due"]
+        due: float | None = await look(self._database, "when_due", request.epoch)
         promoted = Promoted([], [], due)
         if due is not None and due <= 0:
             promoted = await self._promote(request.epoch, request.limit)
@@ -72,8 +72,7 @@ class LeaderCalls:
     ) -> pb.ExpireJobsResponse:
         """Cancel jobs that have waited for too long."""
         limit = min(request.limit or MAX_EXPIRED, MAX_EXPIRED)
-        expiry: float | None = (await look_ahead(self._database, request.epoch))["expiry"]
-        if expiry is None or expiry > 0:
+        if not await look(self._database, "any_expired", request.epoch):
             return pb.ExpireJobsResponse()
 
         async def act(connection: Connection) -> list[Record]:

@@ -36,6 +36,7 @@ from jobmesh_dispatcher.report_limits import (
 from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.finish import (
     Ended,
+    Key,
     Recorded,
     may_be_alone,
     record,
@@ -202,29 +203,36 @@ class Reports:
             self._after_commit.events.publish([event])
 
     async def _record(self, batch: list[Ended]) -> list[bool | BaseException]:
+        try:
+            done = await self._record_alone(batch) if may_be_alone(batch) else set()
+            if left := [ended for ended in batch if ended.lease.key not in done]:
+                done |= await self._record_and_go_on(left)
+        except REFUSED as error:
+            return await self._halve(batch, error)
+        return [ended.lease.key in done for ended in batch]
+
+    async def _record_alone(self, batch: list[Ended]) -> set[Key]:
+        with FINISH.time():
+            recorded = await self._database.run_alone(lambda c: record_alone(c, batch))
+        await self._tell(recorded)
+        return recorded.settled
+
+    async def _record_and_go_on(self, batch: list[Ended]) -> set[Key]:
+        """Record, and begin the jobs that took over slots."""
         began = time.monotonic()
         with self._succession.seats([ended.lease for ended in batch]) as seats:
-            try:
-                with FINISH.time():
-                    recorded = await self._record_once(batch, seats, began)
-            except REFUSED as error:
-                return await self._halve(batch, error)
-            await failpoints.reach("finish.after_commit")
-            self._after_commit.changed(recorded.rows, recorded.messages)
+            with FINISH.time():
+                recorded = await self._record_with(batch, seats, began)
+            await self._tell(recorded)
             await self._succession.begin(recorded.handed, seats, began)
+        return recorded.settled
+
+    async def _tell(self, recorded: Recorded) -> None:
+        """At once after the commit: whatever fails later, this was recorded."""
+        await failpoints.reach("finish.after_commit")
+        self._after_commit.changed(recorded.rows, recorded.messages)
         for kind, number in Counter((r["state"], r["reason"]) for r in recorded.rows).items():
             OUTCOMES.labels(*kind).inc(number)
-        return [ended.lease.key in recorded.settled for ended in batch]
-
-    async def _record_once(
-        self, batch: list[Ended], seats: Sequence[Seat], began: float
-    ) -> Recorded:
-        recorded = Recorded()
-        if may_be_alone(batch):
-            recorded = await self._database.run_alone(lambda c: record_alone(c, batch))
-        if left := [ended for ended in batch if ended.lease.key not in recorded.settled]:
-            recorded.add(await self._record_with(left, seats, began))
-        return recorded
 
     async def _record_with(
         self, batch: list[Ended], seats: Sequence[Seat], began: float

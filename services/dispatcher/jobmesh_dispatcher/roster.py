@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from uuid import UUID
 
 from jobmesh.server.metrics import gauge
@@ -47,6 +48,15 @@ class Roster:
         if self._attachments.get(attachment.session_id) is attachment:
             del self._attachments[attachment.session_id]
             RUNNERS.set(len(self._attachments))
+
+    @contextmanager
+    def reserve(self, room: Mapping[UUID, int]) -> Iterator[None]:
+        """Keep room of these sessions' runners for jobs that are being claimed."""
+        with ExitStack() as stack:
+            for session_id, number in room.items():
+                if (attachment := self._attachments.get(session_id)) is not None:
+                    stack.enter_context(attachment.reserve(number))
+            yield
 
     def seats(self) -> list[Seat]:
         """What all of them can take."""

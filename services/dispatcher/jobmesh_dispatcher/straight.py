@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -51,13 +51,12 @@ class Straight:
     async def seats(self, submissions: Sequence[Submission]) -> AsyncIterator[Mapping[UUID, Seat]]:
         """Seats of the jobs that may begin at once; theirs until the end of the block."""
         dealt = self._deal(submissions) if await _is_allowed() else {}
-        taken = Counter(seat.session_id for seat in dealt.values())
-        with ExitStack() as stack:
-            if taken:
-                stack.callback(self._roster.changed)  # what was not used is room again
-            for attachment in self._roster:
-                stack.enter_context(attachment.reserve(taken[attachment.session_id]))
-            yield dealt
+        try:
+            with self._roster.reserve(Counter(seat.session_id for seat in dealt.values())):
+                yield dealt
+        finally:
+            if dealt:
+                self._roster.changed()  # what was not used is room again
 
     def _deal(self, submissions: Sequence[Submission]) -> Mapping[UUID, Seat]:
         if len(submissions) > min(self._roster.idle, MOST_STRAIGHT) or not self._is_open():

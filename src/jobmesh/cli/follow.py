@@ -56,9 +56,10 @@ async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False)
     )
     with choose_view() as view:
         lines = asyncio.create_task(_show_log(job, view)) if logs else None
-        explains = asyncio.create_task(_explain_waits(job, view))
+        waits = Waits()
+        explains = None if wants_json() else asyncio.create_task(_explain(job, view, waits))
         try:
-            ended = await _show_events(job, after_revision, view, lines)
+            ended = await _show_events(job, after_revision, view, lines, waits)
         finally:
             for task in filter(None, (lines, explains)):
                 task.cancel()
@@ -66,26 +67,53 @@ async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False)
     return EXIT_CODES[ended.state]
 
 
-async def _explain_waits(job: JobHandle, view: View) -> None:
-    """Say what holds the job, once for each reason: no event tells it."""
-    told = ""
+class Waits:
+    """Whether the job waits for its turn, as was shown last, and what was said of that wait."""
+
+    def __init__(self) -> None:
+        self.queued = False
+        self.told: set[str] = set()
+
+    def is_news(self, text: str) -> bool:
+        """Whether to say this; once for each wait."""
+        if not self.queued or text in self.told:
+            return False
+        self.told.add(text)
+        return True
+
+    def shown(self, event: Event) -> None:
+        """Take note of an event that is shown."""
+        if isinstance(event, StateChanged):
+            self.queued = event.change.state is State.QUEUED
+            if not self.queued:
+                self.told.clear()
+
+
+async def _explain(job: JobHandle, view: View, waits: Waits) -> None:
+    """Say what holds the job while it is QUEUED, once for each reason: no event tells it."""
     while True:
         await asyncio.sleep(EXPLAIN_SECONDS)  # a look now and then: there is nothing to wait for
+        if not waits.queued:
+            continue
         try:
-            text = held(await job.get())
+            text = held(await job.get(full=False))
         except JobmeshError:
             continue  # the watch itself tells what is wrong
-        if text and text != told:
+        if text and waits.is_news(text):
             view.note(text)
-        told = text or told
 
 
 async def _show_events(
-    job: JobHandle, after_revision: int, view: View, lines: asyncio.Task[None] | None
+    job: JobHandle,
+    after_revision: int,
+    view: View,
+    lines: asyncio.Task[None] | None,
+    waits: Waits,
 ) -> JobInfo:
     async with aclosing(job.watch(after_revision=after_revision)) as events:
         last: Event | None = None
         async for event in events:
+            waits.shown(event)
             if isinstance(event, Ended) and lines is not None:
                 await lines  # what was logged comes before how it ended
             if last is not None and not isinstance(event, ProgressMade):

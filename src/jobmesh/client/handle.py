@@ -38,9 +38,9 @@ class JobHandle:
     def __repr__(self) -> str:
         return f"JobHandle({self.id!r})"
 
-    async def get(self) -> JobInfo:
-        """The job as it stands (FULL)."""
-        return job_info(await self._get(job_pb2.JOB_VIEW_FULL))
+    async def get(self, *, full: bool = True) -> JobInfo:
+        """The job as it stands; without payload, result, checkpoint and history if not `full`."""
+        return job_info(await self._get(job_pb2.JOB_VIEW_FULL if full else job_pb2.JOB_VIEW_BASIC))
 
     def watch(
         self, *, after_revision: int = 0, include: Iterable[str] = ("progress",)

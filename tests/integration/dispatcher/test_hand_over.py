@@ -12,11 +12,13 @@ import pytest
 
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.claiming import Seat
-from jobmesh_dispatcher.claims import CLAIM_SECONDS
+from jobmesh_dispatcher.claims import CLAIM_SECONDS, Claims
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.lease import Lease
+from jobmesh_dispatcher.queue_token import queue_token
 from jobmesh_dispatcher.store.claim import CLAIM_BYTES
 from jobmesh_dispatcher.store.finish import Ended, Recorded, record
+from jobmesh_dispatcher.succession import SHARED
 from tests.support import decisions as d
 from tests.support.dispatchers import Dispatcher, dispatcher, hello
 
@@ -266,6 +268,38 @@ async def test_a_runner_that_has_no_more_room_leaves_it_to_whoever_waits(
     await ends(one, runner, lease)
     assert not runner.leases
     assert await d.awake(db) == {following}
+
+
+async def test_now_and_then_a_slot_goes_to_the_runners_of_all_dispatchers(
+    db: Database, one: Dispatcher
+) -> None:
+    runner = await attached(db, one, slots=2)
+    lease, waiting = await crowd(db, runner.seat(), number=SHARED)
+    for following in waiting[: SHARED - 1]:
+        await ends(one, runner, lease)
+        lease = runner.leases[following]
+    await ends(one, runner, lease)
+    assert not runner.leases
+    assert await d.awake(db) == {waiting[-1]}
+
+
+async def test_room_that_a_claim_is_about_to_take_is_not_handed_over(
+    db: Database, one: Dispatcher
+) -> None:
+    runner = await attached(db, one, slots=3)
+    lease, (following, *_) = await crowd(db, runner.seat())
+    job_id = await d.store_one(db, queue=FEW)
+    claims = Claims(db, one.roster, one.after_commit)
+    async with db.transaction() as other:
+        await other.execute("SELECT FROM jobmesh.jobs_live WHERE job_id = $1 FOR UPDATE", job_id)
+        claiming = asyncio.create_task(claims.named([job_id], [queue_token(d.NAMESPACE, FEW)]))
+        await d.blocked(db)
+        assert runner.room == 0, "an idle one is kept as a whole"
+        assert claims.under_way == 1
+    await claiming
+    assert (runner.reserved, claims.under_way) == (0, 0)
+    await ends(one, runner, lease)
+    assert runner.leases.keys() == {following}
 
 
 async def test_a_runner_of_other_jobs_takes_no_part(db: Database, one: Dispatcher) -> None:

@@ -2,8 +2,9 @@
 
 Guarantee: when `record` has committed, each report has been either recorded (now, or by an earlier
 sending of it) or refused because its lease is lost; a job that left RUNNING gave its slot back, a
-held job of its queue has taken it over or was woken for it, and a job that is ready again or dead
-has its message in the outbox.
+held job of its queue has taken it over or was woken for it (or will be by the leader's repair, if
+others have just locked all that wait), and a job that is ready again or dead has its message in the
+outbox.
 
 * A report that is repeated, since its answer was lost, finds its attempt among those that ended:
   recorded, and nothing is written.
@@ -61,13 +62,6 @@ class Recorded:
     settled: set[Key] = field(default_factory=set)
     messages: list[OutboxMessage] = field(default_factory=list)
     handed: Claimed = field(default_factory=Claimed)
-
-    def add(self, other: Recorded) -> None:
-        """What another transaction recorded."""
-        self.rows += other.rows
-        self.settled |= other.settled
-        self.messages += other.messages
-        self.handed = other.handed
 
 
 class Final(NamedTuple):

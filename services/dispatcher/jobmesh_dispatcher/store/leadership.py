@@ -5,14 +5,12 @@ Each of its acts holds its epoch, so that one that was deposed cannot act any mo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobmesh.errors import LeadershipLost
 from jobmesh_dispatcher.sql import load
 
 if TYPE_CHECKING:
-    from asyncpg import Record
-
     from jobmesh_dispatcher.database import Connection, Database
 
 ROLE = "scheduler"
@@ -27,12 +25,12 @@ async def hold_epoch(connection: Connection, epoch: int) -> None:
         raise LeadershipLost(epoch)
 
 
-async def look_ahead(database: Database, epoch: int) -> Record:
-    """When there will be something to do, `due` and `expiry`, in seconds; None: nothing waits.
+async def look(database: Database, statement: str, epoch: int) -> Any:
+    """The one value that a statement reads for a leader, before it is worth a transaction.
 
-    A leader asks often, and mostly for nothing: this is one round trip, and no transaction. Raises
-    `LeadershipLost` if another epoch has begun.
+    A leader asks often, and mostly for nothing: this is one round trip. Raises `LeadershipLost` if
+    another epoch has begun.
     """
-    for row in await database.fetch(load("look_ahead"), ROLE, epoch):
-        return row
+    for row in await database.fetch(load(statement), ROLE, epoch):
+        return row[0]
     raise LeadershipLost(epoch)

@@ -1,7 +1,7 @@
 """Ending holds.
 
 Those whose wait weighs most go first, through the outbox like every job that becomes ready: by age
-and priority, so that a low priority waits longer and never for ever (see `jobmesh.urgency`).
+and priority (see `jobmesh.urgency`).
 """
 
 from __future__ import annotations
