@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobmesh.batching import Batcher
 from jobmesh.v1.job_pb2 import JobEvent, LogLevel, LogLine
 from jobmesh_dispatcher.lease import lease_columns
-from jobmesh_dispatcher.report_limits import storable_text
+from jobmesh_dispatcher.report_limits import BATCH, storable_text
 from jobmesh_dispatcher.sql import load
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.events import Events
     from jobmesh_dispatcher.lease import Lease
 
-LINES_A_BATCH = 512
-BATCH_BYTES = 8 << 20
-MAX_WAITING = 100_000
 MAX_LOG_LINES = 10_000
 MAX_LOG_BYTES = 1 << 20
 MAX_LINE_CHARACTERS = 8192
@@ -46,13 +43,7 @@ class JobLogs:
     def __init__(self, database: Database, events: Events) -> None:
         self._database = database
         self._events = events
-        self._lines: Batcher[LineToStore, None] = Batcher(
-            self._append,
-            max_items=LINES_A_BATCH,
-            max_bytes=BATCH_BYTES,
-            max_waiting=MAX_WAITING,
-            name="logs",
-        )
+        self._lines: Batcher[LineToStore, None] = Batcher(self._append, name="logs", **BATCH)
         self._last: dict[tuple[UUID, int], asyncio.Future[None]] = {}
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What runners report, made fit to be stored.
+"""What runners report, made fit to be stored, and how much of it at once.
 
 A runner of this version keeps to the contract by itself. One that does not, or that is not ours,
 must not be able to spoil the transaction that its report shares with those of others: PostgreSQL
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from jobmesh.v1.job_pb2 import Payload, Progress
 
+# Of a batch of reports of one kind, and of what waits for it: as a Batcher takes them.
+BATCH = {"max_items": 512, "max_bytes": 8 << 20, "max_waiting": 100_000}
 MOST_BYTES = 4 << 20  # of a result or a checkpoint: the most that a runner can be set to
 MOST_RUN_SECONDS = 100 * 366 * 86_400.0
 MOST_DELAY_SECONDS = 366 * 86_400

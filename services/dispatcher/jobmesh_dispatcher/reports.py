@@ -26,6 +26,7 @@ from jobmesh_dispatcher.database import REFUSED
 from jobmesh_dispatcher.job_logs import JobLogs
 from jobmesh_dispatcher.lease import lease_columns
 from jobmesh_dispatcher.report_limits import (
+    BATCH,
     MOST_BYTES,
     NOT_STORABLE,
     make_storable,
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REPORTS_A_BATCH = 512
-BATCH_BYTES = 8 << 20
-MAX_WAITING = 100_000
 RETRY_SECONDS = 0.5
 PROGRESS_SECONDS = 0.5
 OUTCOMES = counter(
@@ -84,17 +82,12 @@ class Reports:
         self._database = database
         self._after_commit = after_commit
         self._succession = succession
-        limits = {
-            "max_items": REPORTS_A_BATCH,
-            "max_bytes": BATCH_BYTES,
-            "max_waiting": MAX_WAITING,
-        }
-        self._outcomes: Batcher[Ended, bool] = Batcher(self._record, name="outcomes", **limits)
+        self._outcomes: Batcher[Ended, bool] = Batcher(self._record, name="outcomes", **BATCH)
         # Apart, so that no other job's end waits for the count of a limited queue.
-        self._counted: Batcher[Ended, bool] = Batcher(self._record, name="counted", **limits)
-        self._starts: Batcher[Lease, None] = Batcher(self._start_jobs, name="starts", **limits)
+        self._counted: Batcher[Ended, bool] = Batcher(self._record, name="counted", **BATCH)
+        self._starts: Batcher[Lease, None] = Batcher(self._start_jobs, name="starts", **BATCH)
         self._checkpoints: Batcher[CheckpointToStore, bool] = Batcher(
-            self._store_checkpoints, name="checkpoints", **limits
+            self._store_checkpoints, name="checkpoints", **BATCH
         )
         self.logs = JobLogs(database, after_commit.events)
         self._renewals: Batcher[Attachment, bool] = Batcher(self._renew, name="renewals")

@@ -58,6 +58,16 @@ class Roster:
                     stack.enter_context(attachment.reserve(number))
             yield
 
+    @contextmanager
+    def lend(self, room: Mapping[UUID, int]) -> Iterator[None]:
+        """The same for jobs that may not come of it: what was not used is told to be room again."""
+        try:
+            with self.reserve(room):
+                yield
+        finally:
+            if room:
+                self.changed()
+
     def seats(self) -> list[Seat]:
         """What all of them can take."""
         return [attachment.seat() for attachment in self._attachments.values() if attachment.room]

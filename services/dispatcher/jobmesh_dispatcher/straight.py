@@ -51,12 +51,8 @@ class Straight:
     async def seats(self, submissions: Sequence[Submission]) -> AsyncIterator[Mapping[UUID, Seat]]:
         """Seats of the jobs that may begin at once; theirs until the end of the block."""
         dealt = self._deal(submissions) if await _is_allowed() else {}
-        try:
-            with self._roster.reserve(Counter(seat.session_id for seat in dealt.values())):
-                yield dealt
-        finally:
-            if dealt:
-                self._roster.changed()  # what was not used is room again
+        with self._roster.lend(Counter(seat.session_id for seat in dealt.values())):
+            yield dealt
 
     def _deal(self, submissions: Sequence[Submission]) -> Mapping[UUID, Seat]:
         if len(submissions) > min(self._roster.idle, MOST_STRAIGHT) or not self._is_open():

@@ -43,12 +43,8 @@ class Succession:
     def seats(self, ending: Sequence[Lease]) -> Iterator[Sequence[Seat]]:
         """Seats for the successors of jobs that end; theirs until the end of the block."""
         seats = self._choose([lease for lease in ending if lease.counted])
-        try:
-            with self._roster.reserve({seat.session_id: seat.free for seat in seats}):
-                yield seats
-        finally:
-            if seats:
-                self._roster.changed()  # what was not used is room again
+        with self._roster.lend({seat.session_id: seat.free for seat in seats}):
+            yield seats
 
     def _choose(self, ending: Sequence[Lease]) -> list[Seat]:
         """As many seats as there are successors, with runners that know jobs like those before."""

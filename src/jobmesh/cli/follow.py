@@ -25,6 +25,7 @@ from jobmesh.client import (
 from jobmesh.errors import JobmeshError
 from jobmesh.states import TERMINAL
 
+EXPLAIN_SECONDS = 2.0
 EXIT_CODES = {
     State.SUCCEEDED: exits.OK,
     State.DEAD: exits.JOB_FAILED,
@@ -44,9 +45,6 @@ class View(Protocol):
 
     def note(self, text: str) -> None:
         """Show what is no event."""
-
-
-EXPLAIN_SECONDS = 2.0
 
 
 async def follow(job: JobHandle, *, after_revision: int = 0, logs: bool = False) -> int:

@@ -173,7 +173,7 @@ async def test_a_runner_looks_at_few_parked_jobs(
 ) -> None:
     await fill(large, "of another", "QUEUED", hold_reason="NO_RUNNER")
     read = await rows_read(large, "lock_held_for_runner", "default", queues, ["even", "x"], FEW)
-    assert read <= PRIORITIES * 10 * FEW
+    assert read <= 50 * FEW
 
 
 async def test_a_depth_is_counted_no_further_than_its_limit(large: Connection) -> None:

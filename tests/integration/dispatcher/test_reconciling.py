@@ -20,6 +20,7 @@ from jobmesh_dispatcher.events import Events
 from jobmesh_dispatcher.nudges import Nudges
 from jobmesh_dispatcher.publisher import Publisher
 from jobmesh_dispatcher.reconciler import Reconciler
+from jobmesh_dispatcher.store.release import RELEASED_AT_ONCE
 from tests.support import decisions as d
 from tests.support.effort import full
 
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.timeout(full(900, 120))
 
-BACKLOG = full(1_000_000, 3_000)
+BACKLOG = full(1_000_000, RELEASED_AT_ONCE + 1_000)
 LIMIT = full(5_000, 100)
 FILL = """
 INSERT INTO jobmesh.jobs_live (job_id, namespace, queue, type, priority, spec, payload,
@@ -90,9 +91,8 @@ async def test_jobs_that_lost_their_wakeups_are_woken_a_portion_a_pass(repairs: 
 
 async def test_jobs_whose_hold_has_ended_are_released_a_portion_a_pass(repairs: Repairs) -> None:
     await fill(repairs, "held", BACKLOG, "QUEUE_PAUSED")
-    released = (await repairs.run()).released
-    assert 0 < released <= 5_000
-    assert await repairs.count("hold_reason IS NULL") == released
+    assert (await repairs.run()).released == RELEASED_AT_ONCE
+    assert await repairs.count("hold_reason IS NULL") == RELEASED_AT_ONCE
 
 
 async def test_a_backlog_that_waits_as_it_should_is_left_alone(repairs: Repairs) -> None:
