@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from jobmesh.client import Client
 from jobmesh.dev.ports import PortPool
 from tests.acceptance.handlers import COUNTED_DSN, COUNTED_TABLE, counted, note, rare
 from tests.support.fleet import Fleet, connected, new_fleet
@@ -32,6 +33,7 @@ JOBS = 300
 MANY = 1000
 SOON = timedelta(seconds=2)
 SAMPLE_SECONDS = 0.005
+REFILL_SECONDS = 0.1
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -161,10 +163,9 @@ async def test_a_type_that_one_runner_knows_does_not_wait_for_a_crowd_of_others(
         await fleet.restart("runner-2", JOBMESH_APP=app)
     try:
         async with fleet.client() as mesh:
-            crowd = mesh.with_options(queue="crowd")
-            await crowd.submit_many([(note, {"millis": 80})] * MANY)
-            job = await mesh.with_options(queue=queue).submit(rare)
-            info = await job.wait(30)
+            async with crowded(fleet, mesh):
+                job = await mesh.with_options(queue=queue).submit(rare)
+                info = await job.wait(30)
             assert info.result == "runner-2"
             assert info.start_time is not None
             assert info.create_time is not None
@@ -174,6 +175,32 @@ async def test_a_type_that_one_runner_knows_does_not_wait_for_a_crowd_of_others(
     finally:
         if app != ALL_APPS:
             await fleet.restart("runner-2", JOBMESH_APP=ALL_APPS)
+
+
+@asynccontextmanager
+async def crowded(fleet: Fleet, mesh: Client) -> AsyncIterator[None]:
+    """Meanwhile `MANY` jobs run or wait in the crowd's queue: those that ended are replaced."""
+    crowd = mesh.with_options(queue="crowd")
+
+    async def refill() -> None:
+        missing = MANY - await left(fleet)
+        await crowd.submit_many([(note, {"millis": 80})] * missing)
+
+    async def keep_full() -> None:
+        while True:
+            await asyncio.sleep(REFILL_SECONDS)
+            await refill()
+
+    await refill()
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(keep_full())
+        yield
+        keeping.cancel()
+
+
+async def left(fleet: Fleet) -> int:
+    count: int = await fleet.value("SELECT count(*) FROM jobmesh.jobs_live WHERE queue = 'crowd'")
+    return count
 
 
 async def unfinished(fleet: Fleet, at: object) -> int:
@@ -187,9 +214,8 @@ async def unfinished(fleet: Fleet, at: object) -> int:
 
 
 async def all_end(fleet: Fleet) -> None:
-    async def left() -> bool:
-        count = await fleet.value("SELECT count(*) FROM jobmesh.jobs_live WHERE queue = 'crowd'")
-        assert count == 0
+    async def ended() -> bool:
+        assert await left(fleet) == 0
         return True
 
-    await until(left, 60, fleet.trouble, interval=0.1)
+    await until(ended, 60, fleet.trouble, interval=0.1)
