@@ -75,7 +75,7 @@ endif
 
 TABLE_TESTS = tests/faults/test_table.py tests/faults/test_surroundings.py \
 	tests/integration/dispatcher/test_reconciling.py \
-	tests/acceptance/test_shutdown.py tests/integration/scheduler/test_firing.py
+	tests/acceptance/one_mesh/test_shutdown.py tests/integration/scheduler/test_firing.py
 
 FAULT_OPTIONS = $(foreach option,SEED MINUTES RATE FAULTS KINDS KEEP,\
 	$(if $($(option)),--$(call lower,$(option))=$($(option))))

@@ -27,15 +27,21 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# In random order within each, but what takes longest first: begun last, it would run alone.
-LONGEST_FIRST = ("faults", "acceptance", "integration", "unit")
+# In random order within each, but what takes longest first: begun last, it would run alone. What
+# shares a mesh is together, so that the mesh ends with it.
+LONGEST_FIRST = ("acceptance/one_mesh", "faults", "acceptance", "integration", "unit")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by folder what was shuffled."""
     here = Path(__file__).parent
-    items.sort(key=lambda item: LONGEST_FIRST.index(item.path.relative_to(here).parts[0]))
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(here)
+        return next(n for n, each in enumerate(LONGEST_FIRST) if path.is_relative_to(each))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

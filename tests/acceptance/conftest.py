@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.everyday import client, everyday_mesh, jobs, mesh  # noqa: F401 - fixtures
 from tests.support.fleet import Fleet
 
 

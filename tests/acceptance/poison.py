@@ -126,6 +126,8 @@ async def needs_a_dependency(job: JobContext, until: float) -> dict[str, Any]:
 
 
 @app.task("long")
-async def long(job: JobContext, seconds: float) -> int:
-    await asyncio.sleep(seconds)
+async def long(job: JobContext, until: str) -> int:
+    """Goes on until that file exists."""
+    while not Path(until).exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(0.05)
     return job.attempt

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -142,30 +143,37 @@ async def test_a_job_that_harms_its_runner_dies_and_its_neighbours_live(
 
 
 async def test_a_job_that_ends_its_runner_takes_long_neighbours_down_once(
-    fleet: Fleet, mesh: Client
+    fleet: Fleet, mesh: Client, tmp_path: Path
 ) -> None:
     """It is tried apart from then on; they go on in their second attempt while it dies."""
-    beside = [await mesh.submit(app.tasks["long"], seconds=12.0) for _ in range(4)]
+    enough = tmp_path / "enough"
+    beside = [await mesh.submit(app.tasks["long"], until=str(enough)) for _ in range(4)]
     await until(lambda: all_run(beside), TIMEOUT, "the neighbours run")
     before = fleet["runner-1"].pid
     dead = await ended(await mesh.submit(app.tasks["exit"]), fleet)
     assert (dead.reason.name, dead.crashes) == ("CRASHED", 4)
     assert fleet["runner-1"].pid != before
+    enough.touch()
     for job in beside:
         info = await ended(job, fleet)
         assert (info.state, info.attempt, info.crashes) == ("SUCCEEDED", 2, 1), info
 
 
-async def all_run(jobs: list[JobHandle]) -> bool:
+async def all_run(jobs: list[JobHandle], attempt: int = 1) -> bool:
     infos = [await job.get() for job in jobs]
-    return all(info.start_time is not None for info in infos)
+    return all(info.start_time is not None and info.attempt == attempt for info in infos)
 
 
-async def test_a_runner_that_is_killed_costs_its_jobs_seconds(fleet: Fleet, mesh: Client) -> None:
+async def test_a_runner_that_is_killed_costs_its_jobs_seconds(
+    fleet: Fleet, mesh: Client, tmp_path: Path
+) -> None:
     """Nobody is to blame: they all run again at once, side by side, and one start clears them."""
-    jobs = [await mesh.submit(app.tasks["long"], seconds=3.0) for _ in range(6)]
+    enough = tmp_path / "enough"
+    jobs = [await mesh.submit(app.tasks["long"], until=str(enough)) for _ in range(6)]
     await until(lambda: all_run(jobs), TIMEOUT, "the jobs run")
     os.kill(fleet["runner-1"].pid, signal.SIGKILL)
+    await until(lambda: all_run(jobs, attempt=2), TIMEOUT, "the jobs run again, side by side")
+    enough.touch()
     for job in jobs:
         info = await ended(job, fleet)
         assert (info.state, info.attempt, info.crashes) == ("SUCCEEDED", 2, 1), info

@@ -26,7 +26,7 @@ CANCEL_GRACE = {"JOBMESH_CANCEL_GRACE_SECONDS": "1"}
 DRAIN_GRACE = {"JOBMESH_DRAIN_GRACE_SECONDS": "5"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def everyday_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
     mesh = DevMesh(tmp_path_factory.mktemp("everyday"))
     with asyncio.Runner() as runner:

@@ -1,0 +1,1 @@
+"""Tests that share a mesh and leave it as they found it."""
