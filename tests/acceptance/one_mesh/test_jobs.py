@@ -199,8 +199,9 @@ async def is_running(job: JobHandle) -> bool:
 
 async def about_as_old(jobs: list[JobHandle]) -> bool:
     """Whether what counts is their priority, and not that some have waited far longer."""
-    created = [info.create_time for job in (jobs[0], jobs[-1]) if (info := await job.get())]
-    first, last = (time for time in created if time)
+    first, last = (await jobs[0].get()).create_time, (await jobs[-1].get()).create_time
+    assert first
+    assert last
     return datetime.now(UTC) - last > 2 * (last - first)
 
 
