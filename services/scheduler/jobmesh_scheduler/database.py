@@ -104,6 +104,10 @@ class Database:
             if self._pool is not None:
                 await self._pool.expire_connections()
             raise
+        except exceptions.PostgresError as error:
+            # Whole rows, payloads included; and this may be logged.
+            error.detail = None  # type: ignore[attr-defined]
+            raise
 
 
 async def _nothing_to_reset(connection: object) -> None:

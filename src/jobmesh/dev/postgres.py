@@ -58,6 +58,7 @@ SETTINGS = {
     "io_method": "sync",
     "autovacuum_naptime": "10s",  # tables of live jobs are small and change all the time
     "log_checkpoints": "off",
+    "log_error_verbosity": "terse",  # the details of errors are rows, payloads included
     "log_line_prefix": "%m [%p] %d ",
     "log_timezone": "UTC",
     "timezone": "UTC",

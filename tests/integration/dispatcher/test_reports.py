@@ -76,19 +76,41 @@ async def test_a_snooze_without_end_is_cut(db: Database, one: Dispatcher) -> Non
 
 
 async def test_a_report_that_is_refused_in_spite_of_it_buries_its_job_alone(
-    db: Database, one: Dispatcher
+    db: Database, one: Dispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     await db.fetch(
         """ALTER TABLE jobmesh.jobs_history ADD CONSTRAINT unforeseen
            CHECK (result_type IS NULL OR result_type <> 'unforeseen')"""
     )
     bad, *good = await leased(db, 9)
-    payload = Payload(data=b"1", content_type="unforeseen")
+    payload = Payload(data=b"private", content_type="unforeseen")
     ended = [*map(d.succeeded, good), report(bad, succeeded=pb.Succeeded(result=payload))]
     assert await asyncio.wait_for(one.reports.outcomes(ended), 20) == [True] * 9
     row = await d.job(db, bad.job_id)
     assert (row["state"], row["reason"]) == ("DEAD", "NON_RETRYABLE")
     assert [(await d.job(db, lease.job_id))["state"] for lease in good] == ["SUCCEEDED"] * 8
+    assert "unforeseen" in caplog.text
+    assert b"private".hex() not in caplog.text
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "DEAD"])
+async def test_a_day_of_history_that_is_made_just_then_refuses_no_report(
+    db: Database, one: Dispatcher, state: str
+) -> None:
+    """Its job was on the way to the rest partition, which may not have it any more."""
+    (lease,) = await leased(db)
+    ended = d.succeeded(lease) if state == "SUCCEEDED" else d.failed(lease, retryable=False)
+    async with db.transaction() as connection:
+        assert await connection.fetchval(
+            "SELECT jobmesh.make_partition($1, (now() AT TIME ZONE 'UTC')::date)",
+            f"jobs_{state.lower()}",
+        )
+        reporting = asyncio.create_task(one.reports.outcomes([ended]))
+        await d.blocked(db)
+    assert await asyncio.wait_for(reporting, 10) == [True]
+    row = await d.job(db, lease.job_id)
+    assert row["state"] == state
+    assert row["attempts"][0]["error_type"] != "NotStorable"
 
 
 async def test_a_checkpoint_is_made_fit_or_refused(db: Database, one: Dispatcher) -> None:
