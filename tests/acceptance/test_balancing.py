@@ -32,6 +32,8 @@ SETTINGS = {
     "JOBMESH_SESSION_LEASE_SECONDS": "5",
 }
 SERVED = "jobmesh_grpc_requests_total"
+ATTACHED = "jobmesh_runners_attached"
+SENT_ON_SOON = {"JOBMESH_RUNNER_STREAM_SECONDS": "1"}
 LIST = "DispatchService/FindJobs"
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -182,6 +184,25 @@ async def test_a_dispatcher_without_database_says_so_and_is_left_out_until_it_is
 
 async def used_again(member: Member, before: float) -> bool:
     return await served(member, "DispatchService") >= before + 20
+
+
+async def test_a_runner_is_sent_on_so_that_no_dispatcher_is_left_without(fleet: Balanced) -> None:
+    """What it runs meanwhile notices nothing."""
+    names = [dispatcher.name for dispatcher in fleet.of("dispatcher")]
+    await fleet.restart(*names, **SENT_ON_SOON)
+    try:
+        async with fleet.client() as mesh:
+            jobs = await mesh.submit_many([(note, {"millis": 2000})] * 8)
+            for dispatcher in fleet.of("dispatcher"):
+                await until(partial(has_runner, dispatcher), 30, fleet.trouble, interval=0.1)
+            infos = [await job.wait(30) for job in jobs]
+        assert {(info.state, info.attempt, info.crashes) for info in infos} == {("SUCCEEDED", 1, 0)}
+    finally:
+        await fleet.restart(*names)
+
+
+async def has_runner(dispatcher: Member) -> bool:
+    return await dispatcher.metric(ATTACHED) == 1
 
 
 async def test_a_gateway_without_dispatchers_fails_no_call(fleet: Balanced) -> None:

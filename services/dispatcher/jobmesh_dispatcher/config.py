@@ -45,3 +45,9 @@ class DispatcherConfig:
     session_grace_seconds: float = setting(
         2.0, minimum=0.1, maximum=60, help="how long a runner whose stream broke may take to return"
     )
+    runner_stream_seconds: float = setting(
+        300.0,
+        minimum=0.1,
+        maximum=86400,
+        help="how long, on average, a runner stays before it is sent to the next dispatcher",
+    )

@@ -135,6 +135,7 @@ class Dispatcher:
             self.steps,
             dispatcher_id=self._id,
             lease_seconds=self._config.session_lease_seconds,
+            stream_seconds=self._config.runner_stream_seconds,
         )
 
     def _dispatch_service(self) -> DispatchService:

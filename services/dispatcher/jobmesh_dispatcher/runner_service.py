@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -20,6 +21,7 @@ from jobmesh.errors import (
 )
 from jobmesh.server.tasks import TaskOwner
 from jobmesh.v1 import runner_service_pb2 as pb
+from jobmesh.v1.job_pb2 import Reconnect
 from jobmesh.v1.runner_service_pb2_grpc import RunnerServiceServicer
 from jobmesh_dispatcher.attachment import Attachment
 from jobmesh_dispatcher.flow import Flow
@@ -58,6 +60,7 @@ class RunnerService(RunnerServiceServicer):
         *,
         dispatcher_id: str,
         lease_seconds: float,
+        stream_seconds: float,
     ) -> None:
         self._roster = roster
         self._sessions = sessions
@@ -65,6 +68,7 @@ class RunnerService(RunnerServiceServicer):
         self._steps = steps
         self._dispatcher_id = dispatcher_id
         self._lease_seconds = lease_seconds
+        self._stream_seconds = stream_seconds
         self._draining = False
         self._ends = TaskOwner()
         self._ending: set[asyncio.Task[None]] = set()
@@ -106,6 +110,7 @@ class RunnerService(RunnerServiceServicer):
         tasks = TaskOwner(on_failure=lambda name, error: attachment.fail(_told(error)))
         try:
             tasks.spawn("read", self._read(attachment, request_iterator, tasks))
+            tasks.spawn("age", self._send_on(attachment))
             yield self._welcome(attachment)
             async for response in attachment.outbound():
                 yield response
@@ -116,6 +121,16 @@ class RunnerService(RunnerServiceServicer):
             end = self._ends.spawn(f"end-{attachment.runner_id}", self._end(attachment, tasks))
             self._ending.add(end)
             end.add_done_callback(self._ending.discard)
+
+    async def _send_on(self, attachment: Attachment) -> None:
+        """Send the runner to the next dispatcher in the end, with what it runs.
+
+        Else all would stay with those that were there while another was not. Half of the time has
+        no memory (it is exponential): runners that came together do not move on together.
+        """
+        half = self._stream_seconds / 2
+        await asyncio.sleep(half + random.expovariate(1 / half))
+        attachment.send(pb.WorkResponse(reconnect=Reconnect()))
 
     def _explain_end(self, attachment: Attachment) -> None:
         if attachment.error is not None:

@@ -184,4 +184,7 @@ class Session:
 
     def _note(self, end: End) -> None:
         self._telemetry.detached(end.reason.value)
-        log.warning("not attached: %s %s", end.reason.value, end.detail)
+        if end.reason is EndReason.RECONNECT:
+            log.info("sent on to another dispatcher")
+        else:
+            log.warning("not attached: %s %s", end.reason.value, end.detail)

@@ -34,7 +34,7 @@ SECONDS = 10
 
 @asynccontextmanager
 async def served(
-    database: Database, port: int
+    database: Database, port: int, stream_seconds: float = 300
 ) -> AsyncIterator[tuple[Dispatcher, grpc.aio.Channel]]:
     """A dispatcher that serves runners, and a channel to it."""
     steps = Steps(database)
@@ -46,6 +46,7 @@ async def served(
             steps,
             dispatcher_id=str(d.uid()),
             lease_seconds=10,
+            stream_seconds=stream_seconds,
         )
         entry = (add_RunnerServiceServicer_to_server, service, NAME)
         server = GrpcServer(
@@ -110,6 +111,19 @@ async def test_what_cannot_be_ends_its_stream_and_says_why(
         await good.say(ping=pb.Ping(sequence=7))
         assert (await good.hear()).pong.sequence == 7
         good.call.cancel()
+
+
+async def test_a_runner_is_sent_on_in_the_end_and_served_until_it_goes(
+    database: str, ports: PortPool
+) -> None:
+    async with d.opened(database) as db, served(db, ports.take(), 0.1) as (one, channel):
+        runner = Runner(channel)
+        await runner.attach()
+        assert (await runner.hear()).HasField("reconnect")
+        await runner.say(ping=pb.Ping(sequence=1))
+        assert (await runner.hear()).pong.sequence == 1
+        assert one.roster.idle
+        runner.call.cancel()
 
 
 async def test_a_repeated_report_is_answered_once_the_database_is_back(
