@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from jobmesh.dev.nats import EmbeddedNats
@@ -19,6 +20,10 @@ from tests.support import leaks
 from tests.support.servers import TestPostgres, new_nats
 
 _numbers = itertools.count(1)
+
+# How long an example takes is the machine's affair.
+hypothesis.settings.register_profile("jobmesh", deadline=None)
+hypothesis.settings.load_profile("jobmesh")
 
 
 def pytest_configure() -> None:

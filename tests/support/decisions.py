@@ -93,6 +93,13 @@ async def attach(database: Database, *, free: int = 10, types: Sequence[str] = (
     return seat
 
 
+def seat_of(lease: Lease) -> Seat:
+    """The seat of the lease's session at its attachment."""
+    assert lease.attachment is not None
+    types = frozenset({lease.type})
+    return Seat(lease.session_id, lease.attachment, "runner", NAMESPACE, types, None, 1, 0, 1)
+
+
 async def reattach(database: Database, seat: Seat) -> bool:
     """Write the seat's attachment; False if its session has ended."""
     rows = await database.fetch(
@@ -168,15 +175,16 @@ async def job(database: Database, job_id: UUID) -> Record:
 
 async def blocked(database: Database) -> None:
     """Return once somebody waits for a lock."""
+    await until(lambda: waiting(database), timeout=5, describe="somebody waits for a lock")
 
-    async def waits() -> bool:
-        rows = await database.fetch(
-            """SELECT 1 FROM pg_stat_activity
-               WHERE wait_event_type = 'Lock' AND datname = current_database()"""
-        )
-        return bool(rows)
 
-    await until(waits, timeout=5, describe="somebody waits for a lock")
+async def waiting(database: Database, number: int = 1) -> bool:
+    """Whether so many wait for locks."""
+    rows = await database.fetch(
+        """SELECT 1 FROM pg_stat_activity
+           WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+    )
+    return len(rows) >= number
 
 
 async def awake(database: Database) -> set[UUID]:

@@ -144,6 +144,7 @@ class Attachment:
     def hold(self, lease: Lease) -> None:
         """Note a claim that it has."""
         self.leases[lease.job_id] = lease
+        lease.attachment = self.id
         if lease.suspect:
             self._suspects.append(lease)
 

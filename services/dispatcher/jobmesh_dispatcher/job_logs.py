@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobmesh.batching import Batcher
 from jobmesh.v1.job_pb2 import JobEvent, LogLevel, LogLine
-from jobmesh_dispatcher.lease import lease_columns
+from jobmesh_dispatcher.lease import holder_columns
 from jobmesh_dispatcher.report_limits import BATCH, storable_text
 from jobmesh_dispatcher.sql import load
 
@@ -106,7 +106,7 @@ class JobLogs:
     async def _append(self, batch: list[LineToStore]) -> list[None]:
         await self._database.fetch(
             load("append_logs"),
-            *lease_columns([line.lease for line in batch]),
+            *holder_columns([line.lease for line in batch]),
             [line.sequence for line in batch],
             [line.level for line in batch],
             [line.message for line in batch],

@@ -42,6 +42,7 @@ class Lease:
     log_lines: int
     log_bytes: int
     sequence: int = 0  # of progress and log events of this attempt
+    attachment: UUID | None = None  # that holds it
 
     @property
     def key(self) -> tuple[UUID, int]:
@@ -69,6 +70,13 @@ class Lease:
             log_lines=row["log_lines"],
             log_bytes=row["log_bytes"],
         )
+
+
+def holder_columns(
+    leases: Sequence[Lease],
+) -> tuple[list[UUID], list[int], list[UUID], list[UUID | None]]:
+    """These and attachments, for statements that must not act once another attachment has it."""
+    return *lease_columns(leases), [x.attachment for x in leases]
 
 
 def lease_columns(leases: Sequence[Lease]) -> tuple[list[UUID], list[int], list[UUID]]:

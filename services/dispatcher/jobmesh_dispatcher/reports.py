@@ -24,7 +24,7 @@ from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.claims import may_begin_since
 from jobmesh_dispatcher.database import REFUSED
 from jobmesh_dispatcher.job_logs import JobLogs
-from jobmesh_dispatcher.lease import lease_columns
+from jobmesh_dispatcher.lease import holder_columns, lease_columns
 from jobmesh_dispatcher.report_limits import (
     BATCH,
     MOST_BYTES,
@@ -268,7 +268,7 @@ class Reports:
         items = sorted(latest.values(), key=lambda item: item.lease.job_id)
         rows = await self._database.fetch(
             load("save_checkpoints"),
-            *lease_columns([item.lease for item in items]),
+            *holder_columns([item.lease for item in items]),
             [item.checkpoint.data for item in items],
             [item.checkpoint.content_type or "application/json" for item in items],
         )
@@ -301,7 +301,7 @@ class Reports:
         items = sorted(latest.values(), key=lambda item: item[0].job_id)
         await self._database.fetch(
             load("save_progress"),
-            *lease_columns([lease for lease, _ in items]),
+            *holder_columns([lease for lease, _ in items]),
             [progress.SerializeToString() for _, progress in items],
         )
 

@@ -73,6 +73,12 @@ async def _fill_queues(connection: Connection) -> None:
             name,
             max_depth,
         )
+    await connection.execute(
+        """INSERT INTO jobmesh.sessions (session_id, attachment, runner_id, namespace,
+               dispatcher_id, slots, types, queues, version)
+           VALUES ($1, $1, 'runner', 'default', $1, 1, '{}', '{}', '0')""",
+        SESSION,
+    )
     await fill(connection, "busy", "QUEUED")
     await connection.execute("ANALYZE jobmesh.jobs_live")
     await fill(connection, "busy", "RUNNING", session_id=SESSION)
@@ -109,9 +115,9 @@ def _columns(ids: list[UUID], *values: object) -> list[list[object]]:
 BY_LEASE: dict[str, tuple[object, ...]] = {
     "lock_leased": (1, SESSION),
     "start_jobs": (1, SESSION),
-    "save_progress": (1, SESSION, b""),
-    "save_checkpoints": (1, SESSION, b"", ""),
-    "append_logs": (1, SESSION, 1, 1, ""),
+    "save_progress": (1, SESSION, SESSION, b""),
+    "save_checkpoints": (1, SESSION, SESSION, b"", ""),
+    "append_logs": (1, SESSION, SESSION, 1, 1, ""),
     "clear_suspects": (1, SESSION),
     "lost_leases": (1, SESSION),
     "finish_jobs": (
@@ -151,12 +157,6 @@ async def test_a_job_is_found_by_its_id(large: Connection, name: str) -> None:
 
 async def test_a_claim_in_one_statement_reads_the_jobs_that_it_names(large: Connection) -> None:
     jobs = await some(large, "QUEUED")
-    await large.execute(
-        """INSERT INTO jobmesh.sessions (session_id, attachment, runner_id, namespace,
-               dispatcher_id, slots, types, queues, version)
-           VALUES ($1, $1, 'runner', 'default', $1, 1, '{}', '{}', '0')""",
-        SESSION,
-    )
     columns = _columns(jobs, SESSION, "runner")
     others = ([SESSION], [SESSION], ["busy"], "default", ["even", "odd"], None, 1 << 20)
     assert FEW <= await rows_read(large, "claim_at_once", *columns, *others) <= 2 * FEW

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,12 +12,14 @@ from jobmesh.errors import PayloadTooLarge
 from jobmesh.v1 import runner_service_pb2 as pb
 from jobmesh.v1.job_pb2 import JobError, Payload, Progress
 from jobmesh_dispatcher.database import Database
-from jobmesh_dispatcher.lease import Lease
+from jobmesh_dispatcher.lease import Lease, holder_columns
 from jobmesh_dispatcher.report_limits import MOST_BYTES
+from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.finish import Ended
 from jobmesh_dispatcher.store.sessions import take_back
 from tests.support import decisions as d
 from tests.support.dispatchers import Dispatcher, dispatcher
+from tests.support.wait import until
 
 
 @pytest.fixture
@@ -35,7 +38,10 @@ async def one(db: Database) -> AsyncIterator[Dispatcher]:
 async def leased(db: Database, number: int = 1, queue: str = d.QUEUE) -> list[Lease]:
     jobs = [await d.store_one(db, queue=queue) for _ in range(number)]
     seat = await d.attach(db, free=number)
-    return d.leases(await d.claim_all(db, jobs, seat, queue=queue))
+    claimed = d.leases(await d.claim_all(db, jobs, seat, queue=queue))
+    for lease in claimed:
+        lease.attachment = seat.attachment
+    return claimed
 
 
 def report(lease: Lease, **outcome: object) -> Ended:
@@ -127,6 +133,43 @@ async def test_a_line_of_log_is_made_fit(db: Database, one: Dispatcher) -> None:
     await written
     rows = await db.fetch("SELECT message, level FROM jobmesh.job_logs")
     assert [(row["message"], row["level"]) for row in rows] == [("a\N{REPLACEMENT CHARACTER}b", 0)]
+
+
+async def test_an_attachment_that_was_left_overwrites_nothing_of_the_next(
+    db: Database, one: Dispatcher
+) -> None:
+    """Its late checkpoint, progress and lines of log are of before the runner moved."""
+    (lease,) = await leased(db)
+    there = replace(lease, attachment=d.uid())
+    assert await one.reports.checkpoint(lease, Payload(data=b"first"))
+    assert await d.reattach(db, d.seat_of(there))
+    assert await one.reports.checkpoint(there, Payload(data=b"second"))
+    assert not await one.reports.checkpoint(lease, Payload(data=b"late"))
+    for each, message in ((there, "second"), (lease, "late")):
+        progress = Progress(message=message).SerializeToString()
+        await db.fetch(load("save_progress"), *holder_columns([each]), [progress])
+        written = one.reports.logs.line(each, 0, message)  # type: ignore[arg-type]
+        assert written is not None
+        await written
+    (row,) = await db.fetch("SELECT checkpoint, progress, log_lines FROM jobmesh.jobs_live")
+    assert (row["checkpoint"], row["log_lines"]) == (b"second", 1)
+    assert Progress.FromString(row["progress"]).message == "second"
+    lines = await db.fetch("SELECT message FROM jobmesh.job_logs")
+    assert [line["message"] for line in lines] == ["second"]
+
+
+async def test_a_move_waits_for_the_checkpoint_that_is_being_stored(
+    db: Database, one: Dispatcher
+) -> None:
+    (lease,) = await leased(db)
+    async with db.transaction() as connection:  # whatever else keeps it from being stored
+        await connection.execute("SELECT 1 FROM jobmesh.jobs_live FOR UPDATE")
+        storing = asyncio.create_task(one.reports.checkpoint(lease, Payload(data=b"1")))
+        await d.blocked(db)
+        moving = asyncio.create_task(d.reattach(db, d.seat_of(replace(lease, attachment=d.uid()))))
+        await until(lambda: d.waiting(db, 2), describe="both wait")
+    assert await asyncio.wait_for(storing, 10)
+    assert await asyncio.wait_for(moving, 10)
 
 
 async def test_the_last_progress_is_kept_though_it_was_not_written_yet(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.faults.plan import KINDS, MOST_AT_ONCE, RECOVERY, Fault, chosen, plan
@@ -9,7 +9,6 @@ from tests.faults.plan import KINDS, MOST_AT_ONCE, RECOVERY, Fault, chosen, plan
 SEEDS = st.integers(0, 10_000)
 
 
-@settings(deadline=None)
 @given(SEEDS, st.sets(st.sampled_from(sorted(KINDS)), min_size=1))
 def test_the_same_seed_is_the_same_plan(seed: int, names: set[str]) -> None:
     kinds = chosen(sorted(names))
@@ -17,7 +16,6 @@ def test_the_same_seed_is_the_same_plan(seed: int, names: set[str]) -> None:
     assert {fault.kind for fault in plan(seed, 60, 10, kinds)} <= names
 
 
-@settings(deadline=None)  # a plan is quick, but not on a machine that does much else
 @given(SEEDS)
 def test_a_service_recovers_before_it_is_hurt_again(seed: int) -> None:
     faults = plan(seed, 120, 40, KINDS)

@@ -335,4 +335,4 @@ class OutboxMachine(RuleBasedStateMachine):
 
 
 TestOutboxMachine = OutboxMachine.TestCase
-TestOutboxMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestOutboxMachine.settings = settings(max_examples=150, stateful_step_count=40)

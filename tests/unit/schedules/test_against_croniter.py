@@ -73,7 +73,7 @@ def ours(expression: str) -> Cron:
 walls = st.datetimes(FIRST, LAST)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(expressions(), walls)
 def test_wall_clock_times_are_the_same(expression: str, start: datetime) -> None:
     cron = ours(expression)
@@ -85,7 +85,7 @@ def test_wall_clock_times_are_the_same(expression: str, start: datetime) -> None
         assert time == theirs.get_next(datetime)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(expressions(), st.sampled_from(ZONES), walls)
 def test_in_a_zone_they_are_the_same_while_its_clocks_keep_still(
     expression: str, name: str, start: datetime
@@ -99,7 +99,7 @@ def test_in_a_zone_they_are_the_same_while_its_clocks_keep_still(
     assert [at.astimezone(clocks).replace(tzinfo=None) for at in still] == expected[: len(still)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(expressions(), st.sampled_from(ZONES[1:]), st.integers(2000, 2029), st.integers(0, 99))
 def test_around_a_change_each_minute_is_as_declared(
     expression: str, name: str, year: int, number: int
@@ -124,7 +124,7 @@ def test_around_a_change_each_minute_is_as_declared(
 
 
 @given(expressions(), st.sampled_from(ZONES), walls)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_times_grow_and_do_not_depend_on_where_one_begins(
     expression: str, name: str, start: datetime
 ) -> None:

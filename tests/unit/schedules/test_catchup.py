@@ -84,7 +84,6 @@ def test_a_burst_is_spread() -> None:
     assert end - NOW >= timedelta(seconds=2870 / BURST - 1)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 300),
     st.integers(0, 59),
@@ -99,7 +98,7 @@ def test_an_election_skips_nothing_whatever_the_policy(
     assert not any(made.missed for made in plans)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(20, 5000),
     st.integers(0, 200_000),
