@@ -56,7 +56,6 @@ class Attachment:
         self.reporting: dict[UUID, Lease] = {}
         self.held_hint = True  # jobs may be parked that it could run
         self.bye = False
-        self.ended = False  # its session has ended, or moved
         self.error: JobmeshError | None = (
             None  # what the stream ends with, if the runner is at fault
         )

@@ -73,6 +73,9 @@ REFUSED = (
     ValueError,
 )
 
+# A dispatcher that freezes, or whose host is gone, in the middle of a transaction holds locks: of
+# sessions, which then cannot move, of slots and of jobs. The server ends it after this.
+IDLE_LIMIT = {"idle_in_transaction_session_timeout": "5s"}
 # For statements that read what nobody can foresee: each is planned for its arguments, for 0.1 to
 # 0.7 ms. A plan that is kept from when a table was small reads all of it once it is large.
 FRESH_PLANS = {"plan_cache_mode": "force_custom_plan", "jit": "off"}
@@ -102,8 +105,8 @@ class Database:
         self._dsn = dsn
         self._size = size
         self._statement_cache_size = statement_cache_size
-        # Without prepared statements, as behind a pooler, each statement is planned anyway.
-        self._plans = plans if statement_cache_size else {}
+        # A pooler takes no settings; without prepared statements each is planned anyway.
+        self._settings = {**IDLE_LIMIT, **plans} if statement_cache_size else {}
         self._pool: asyncpg.Pool | None = None
 
     async def start(self) -> None:
@@ -118,7 +121,7 @@ class Database:
                 statement_cache_size=self._statement_cache_size,
                 target_session_attrs="read-write",  # the primary, also after a failover
                 reset=_nothing_to_reset,
-                server_settings={"application_name": "jobmesh-dispatcher", **self._plans},
+                server_settings={"application_name": "jobmesh-dispatcher", **self._settings},
             )
 
     async def stop(self) -> None:
@@ -201,8 +204,10 @@ async def _repeated(once: Callable[[], Awaitable[T]]) -> T:
         except asyncpg.CheckViolationError as error:
             # Without a name it is a partition's: a day of history was made when the row was on its
             # way to the rest partition, which may not have it any more. Next time the day gets it.
-            if error.constraint_name or not left:  # type: ignore[attr-defined]
+            if error.constraint_name:  # type: ignore[attr-defined]
                 raise
+            if not left:
+                raise BackendUnavailable("postgresql") from error
             log.info("transaction repeated: %s", error)
     raise AssertionError("unreachable")
 
@@ -233,6 +238,8 @@ def _is_unavailable(error: BaseException) -> bool:
     if isinstance(error, _OTHER_SCHEMA):
         log.error("the database has not the schema of this version: run `jobmesh migrate`")
         return True
+    if isinstance(error, asyncpg.ProgramLimitExceededError):
+        return "database is not accepting" in str(error) or "multixact" in str(error)
     if isinstance(error, asyncpg.PostgresError):  # type: ignore[attr-defined]
         return (error.sqlstate or "XX").startswith(_TROUBLE)
     return isinstance(error, _BROKEN)

@@ -16,7 +16,6 @@ from jobmesh.errors import (
     InvalidField,
     JobmeshError,
     PayloadTooLarge,
-    SessionEnded,
     Unavailable,
 )
 from jobmesh.server.tasks import TaskOwner
@@ -135,8 +134,6 @@ class RunnerService(RunnerServiceServicer):
     def _explain_end(self, attachment: Attachment) -> None:
         if attachment.error is not None:
             raise attachment.error
-        if attachment.ended:
-            raise SessionEnded(str(attachment.session_id))
         if self._draining:
             raise Draining
 
@@ -196,8 +193,9 @@ class RunnerService(RunnerServiceServicer):
         if renewed:
             attachment.send(pb.WorkResponse(pong=pb.Pong(sequence=ping.sequence)))
         else:
-            attachment.ended = True
-            attachment.close()
+            # Not SESSION_ENDED: it may only have moved, and what the runner does goes on there. If
+            # it did end, the runner learns it where it attaches next.
+            attachment.fail(Unavailable("the session has ended, or is attached elsewhere"))
 
     def _take_reports(
         self, attachment: Attachment, reports: pb.Reports, tasks: TaskOwner
@@ -231,7 +229,9 @@ class RunnerService(RunnerServiceServicer):
         results = await self._reports.outcomes(known)
         acks = []
         for ended, recorded in zip(known, results, strict=True):
-            attachment.reporting.pop(ended.lease.job_id, None)
+            job_id = ended.lease.job_id
+            if attachment.reporting.get(job_id) is ended.lease:  # and not its next attempt
+                del attachment.reporting[job_id]
             acks.append(_ack(ended.report, recorded))
         attachment.send(pb.WorkResponse(report_acks=pb.ReportAcks(acks=acks)))
 

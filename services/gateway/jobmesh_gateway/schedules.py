@@ -23,6 +23,7 @@ from jobmesh.validation import (
     check_timestamp,
 )
 from jobmesh.validation.enums import check_enum
+from jobmesh.validation.times import NANOS
 from jobmesh_gateway.dispatchers import Context, seconds_for
 from jobmesh_gateway.presenting import LARGE_BYTES
 from jobmesh_gateway.schedulers import Schedulers, scheduled
@@ -30,6 +31,7 @@ from jobmesh_gateway.submission import fill_defaults
 
 FULL_NAME = "jobmesh.v1.ScheduleService"
 MAX_PREVIEWED = 1000
+TRIGGER_RANGE_SECONDS = 86_400
 
 
 class ScheduleServicer(ScheduleServiceServicer):
@@ -126,11 +128,9 @@ class ScheduleServicer(ScheduleServiceServicer):
         found = Violations()
         check_id(request.schedule_id, "schedule_id", found)
         check_enum(request.overlap_policy, "overlap_policy", found, OverlapPolicy.DESCRIPTOR)
+        time = _trigger_time(request, found)
         found.raise_any()
-        now = Timestamp()
-        now.GetCurrentTime()
-        now.FromMicroseconds(now.ToMicroseconds())  # as exact as it is stored
-        wanted = internal.FireNowRequest(namespace=self._namespace, request=request, fire_time=now)
+        wanted = internal.FireNowRequest(namespace=self._namespace, request=request, fire_time=time)
         call = self._schedulers.stub.FireNow(wanted, timeout=seconds_for(context))
         return (await scheduled(call)).firing
 
@@ -185,6 +185,20 @@ async def _shown(schedule: Schedule) -> Schedule:
     else:
         present(payload)
     return schedule
+
+
+def _trigger_time(request: pb.TriggerScheduleRequest, found: Violations) -> Timestamp:
+    """What the firing is known by, as exact as it is stored."""
+    now, time = Timestamp(), Timestamp()
+    now.GetCurrentTime()
+    time.CopyFrom(request.fire_time if request.HasField("fire_time") else now)
+    if not 0 <= time.nanos < NANOS:
+        found.add("fire_time", f"is no timestamp (nanos {time.nanos})")
+    elif abs(time.seconds - now.seconds) > TRIGGER_RANGE_SECONDS:
+        found.add("fire_time", "must lie within a day of the present time")
+    else:
+        time.nanos -= time.nanos % 1000
+    return time
 
 
 def _checked_id(schedule_id: str) -> str:

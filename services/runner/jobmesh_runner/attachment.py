@@ -54,8 +54,10 @@ class End:
 class Attachment:
     """See the module. The life of one: :meth:`open`, :meth:`ended`, :meth:`close`.
 
-    Once it is retired, nothing that still comes by it is acted upon; the stream itself is left
-    open, so that the dispatcher does not take the session for broken before another has it.
+    Once it has ended, only pings are still sent by it: the rest is for the next dispatcher, while
+    this one writes down what it has. Once it is retired, nothing that still comes by it is acted
+    upon. The stream itself is left open, so that the dispatcher does not take the session for
+    broken before another has it.
     """
 
     def __init__(self, stub: RunnerServiceAsyncStub, inbound: Inbound, outbox: Outbox) -> None:
@@ -65,6 +67,7 @@ class Attachment:
         self._owner = TaskOwner(on_failure=self._failed)
         self._wake = asyncio.Event()
         self._end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._read_all = asyncio.Event()
         self._call: Any = None
         self._retired = False
         self._saying_bye = False
@@ -116,12 +119,15 @@ class Attachment:
         self._wake.set()
 
     async def say_bye(self) -> None:
-        """Send what is left, then end the session; returns once the dispatcher has heard it."""
+        """Send what is left, then end the session; returns once the dispatcher has heard it.
+
+        Also by a stream that was to be replaced.
+        """
         self._saying_bye = True
         self._wake.set()
         try:
             async with asyncio.timeout(BYE_TIMEOUT_SECONDS):
-                await self.ended()
+                await self._read_all.wait()
         except TimeoutError:
             log.warning("the dispatcher did not answer the runner's bye")
 
@@ -150,6 +156,8 @@ class Attachment:
             self._finish(await self._explain(error))
         else:
             self._finish(await self._explain(None))
+        finally:
+            self._read_all.set()
 
     def _handle(self, response: WorkResponse) -> None:
         kind = response.WhichOneof("message")
@@ -180,8 +188,12 @@ class Attachment:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             pass  # the reader learns why
 
+    @property
+    def _holds_back(self) -> bool:
+        return self._end.done() and not self._saying_bye
+
     async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        due = self._outbox.next_due()
+        due = None if self._holds_back else self._outbox.next_due()
         alarm = None if due is None else loop.call_at(due, self._wake.set)
         try:
             await self._wake.wait()
@@ -190,7 +202,7 @@ class Attachment:
                 alarm.cancel()
 
     def _next_requests(self, now: float) -> list[WorkRequest]:
-        requests = self._outbox.take(now)
+        requests = [] if self._holds_back else self._outbox.take(now)
         ping, self._ping = self._ping, None
         if ping is not None:
             requests.insert(0, WorkRequest(ping=ping))

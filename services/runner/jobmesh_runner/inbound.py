@@ -45,13 +45,13 @@ class Inbound:
     def _on_checkpoint_ack(self, response: WorkResponse) -> None:
         ack = response.checkpoint_ack
         if ack.status == ReportStatus.REPORT_STATUS_LEASE_LOST:
-            self._supervision.lose(_key(ack.lease))
+            self._supervision.came_too_late(_key(ack.lease))
         else:
             self._outbox.checkpoint_stored(_key(ack.lease), ack.sequence)
 
     def _on_step_ack(self, ack: StepAck) -> None:
         if ack.status == ReportStatus.REPORT_STATUS_LEASE_LOST:
-            self._supervision.lose(_key(ack.lease))
+            self._supervision.came_too_late(_key(ack.lease))
         else:
             self._outbox.step_answered(_key(ack.lease), ack)
 

@@ -161,6 +161,10 @@ class Outbox:
         """Its report was answered, or its lease is lost: nothing more is sent for it."""
         if self._unsent.pop(attempt.key, None) or self._sent.pop(attempt.key, None):
             self._report_bytes -= attempt.report_bytes
+        self.give_up_storing(attempt)
+
+    def give_up_storing(self, attempt: Attempt) -> None:
+        """Whoever waits for a checkpoint or a step of it is told that the lease is lost."""
         pending = self._checkpoints.pop(attempt.key, None)
         if pending is not None:
             lease_lost(attempt, pending.done)

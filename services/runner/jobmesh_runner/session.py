@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REACH_SECONDS = 2.0
+LEAVE_SECONDS = 5.0  # more than a dispatcher that gives no welcome is waited for
 # A stream is not gRPC's to retry: `hello` would be said again with claims of long ago.
 CHANNEL_OPTIONS = (("grpc.enable_retries", 0),)
 
@@ -63,6 +65,7 @@ class Session:
         self._attachment: Attachment | None = None
         self._channel: grpc.aio.Channel | None = None
         self.is_attached = False
+        self._stays = asyncio.Event()  # attached, and not about to move
 
     async def start(self) -> None:
         """Begin to attach; it goes on until it succeeds."""
@@ -93,7 +96,13 @@ class Session:
         self.wake()
 
     async def leave(self) -> None:
-        """End the session cleanly, after what is still to be sent."""
+        """End the session cleanly, after what is still to be sent.
+
+        A runner that is being sent on takes its leave of the next dispatcher.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._stays.wait()
         await self._owner.stop()
         if self._attachment is not None and self.is_attached:
             await self._attachment.say_bye()
@@ -159,6 +168,7 @@ class Session:
 
     def _welcomed(self, attachment: Attachment) -> None:
         self.is_attached = True
+        self._stays.set()
         self._telemetry.attached()
         log.info(
             "attached to dispatcher %s with %d claims",
@@ -169,6 +179,7 @@ class Session:
     async def _stay(self) -> End:
         assert self._attachment is not None
         end = await self._attachment.ended()
+        self._stays.clear()
         self._note(end)
         if end.reason not in (EndReason.SILENT, EndReason.RECONNECT):
             # It is gone: nothing is gained by keeping it open.

@@ -120,6 +120,17 @@ class Supervision:
             log.warning("the lease is lost", extra={"job_id": attempt.job_id})
             self._stop(attempt, Stop(StopKind.LOST), self._cancel_grace)
 
+    def came_too_late(self, key: LeaseKey) -> None:
+        """A checkpoint or step is not stored: its lease is lost, or its report was there before.
+
+        A report is kept in either case until it is answered itself: it may not be recorded yet.
+        """
+        attempt = self._claims.get(key)
+        if attempt is not None and attempt.report is not None:
+            self._outbox.give_up_storing(attempt)
+        else:
+            self.lose(key)
+
     def lose_all(self) -> None:
         """The session was ended."""
         for attempt in self._claims.all():

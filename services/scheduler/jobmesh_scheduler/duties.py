@@ -59,7 +59,12 @@ async def _repeat(duty: Duty, tenure: Tenure) -> None:
 
 async def _timed(duty: Duty, epoch: int) -> float:
     with telemetry.DUTY_SECONDS.labels(duty.name).time():
-        return await duty.turn(epoch)
+        try:
+            return await duty.turn(epoch)
+        except ExceptionGroup as failures:
+            # Of calls made side by side: one of them tells that the epoch is over, or what is down.
+            lost, _ = failures.split(LeadershipLost)
+            raise (lost or failures).exceptions[0] from failures
 
 
 def backoff(failures: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from jobmesh.client.calls import Calls
@@ -174,9 +174,11 @@ class Schedules:
         return schedule_info(await self._calls.unary(self._calls.schedules.ResumeSchedule, request))
 
     async def trigger(self, schedule_id: str, *, overlap: str = "") -> FiringInfo:
-        """Fire now."""
+        """Fire now, once, however often the call has to be repeated."""
         request = pb.TriggerScheduleRequest(
-            schedule_id=schedule_id, overlap_policy=_overlap(overlap)
+            schedule_id=schedule_id,
+            overlap_policy=_overlap(overlap),
+            fire_time=to_timestamp(datetime.now(UTC)),
         )
         return firing_info(await self._calls.unary(self._calls.schedules.TriggerSchedule, request))
 

@@ -258,19 +258,27 @@ class TriggerScheduleRequest(_message.Message):
 
     SCHEDULE_ID_FIELD_NUMBER: _builtins.int
     OVERLAP_POLICY_FIELD_NUMBER: _builtins.int
+    FIRE_TIME_FIELD_NUMBER: _builtins.int
     schedule_id: _builtins.str
     """Its id; required."""
     overlap_policy: _schedule_pb2.OverlapPolicy.ValueType
     """Overrides the schedule's."""
+    @_builtins.property
+    def fire_time(self) -> _timestamp_pb2.Timestamp:
+        """What the firing is known by; the present time if it is left out, or else one within a day of it. A call that is
+        sent again with the same time fires once.
+        """
+
     def __init__(
         self,
         *,
         schedule_id: _builtins.str = ...,
         overlap_policy: _schedule_pb2.OverlapPolicy.ValueType = ...,
+        fire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fire_time", b"fire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["overlap_policy", b"overlap_policy", "schedule_id", b"schedule_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fire_time", b"fire_time", "overlap_policy", b"overlap_policy", "schedule_id", b"schedule_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,11 +6,15 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc.aio
 import pytest
 
+from jobmesh.channels import open_channel
 from jobmesh.client import Client
 from jobmesh.client.schedules import FiringInfo
-from jobmesh.errors import EtagMismatch, InvalidField, NotFound, ScheduleExists
+from jobmesh.errors import EtagMismatch, InvalidField, NotFound, ScheduleExists, from_rpc_error
+from jobmesh.v1.schedule_service_pb2 import TriggerScheduleRequest
+from jobmesh.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from tests.acceptance import everyday
 from tests.support import programs
 from tests.support.mesh import DevMesh
@@ -25,7 +29,21 @@ async def first_firing(client: Client, schedule_id: str) -> FiringInfo | None:
     return None
 
 
-async def test_a_schedule_fires_jobs_that_run_until_it_is_paused(client: Client) -> None:
+async def trigger_at(mesh: DevMesh, time: datetime) -> str:
+    """The job that it made."""
+    request = TriggerScheduleRequest(schedule_id="ticks")
+    request.fire_time.FromDatetime(time)
+    async with open_channel(mesh.gateway, health_check=False) as channel:
+        try:
+            firing = await ScheduleServiceStub(channel).TriggerSchedule(request, timeout=WAIT)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+    return str(firing.job_id)
+
+
+async def test_a_schedule_fires_jobs_that_run_until_it_is_paused(
+    client: Client, mesh: DevMesh
+) -> None:
     made = await client.schedules.create(
         "ticks", "add", {"a": 1, "b": 2}, every="1s", overlap="allow", description="each second"
     )
@@ -45,6 +63,10 @@ async def test_a_schedule_fires_jobs_that_run_until_it_is_paused(client: Client)
     assert (paused.paused, paused.pause_note, paused.next_fire_time) == (True, "enough", None)
     asked = await client.schedules.trigger("ticks")
     assert (asked.kind, asked.outcome) == ("TRIGGERED", "SUBMITTED")
+    assert asked.fire_time is not None
+    assert await trigger_at(mesh, asked.fire_time) == asked.job_id, "sent again, it fires once"
+    with pytest.raises(InvalidField, match="within a day"):
+        await trigger_at(mesh, asked.fire_time - timedelta(days=2))
     assert (await client.schedules.resume("ticks")).next_fire_time is not None
     await client.schedules.delete("ticks")
     with pytest.raises(NotFound) as caught:

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from jobmesh.errors import BackendUnavailable
+from jobmesh_dispatcher.database import IDLE_LIMIT
 from jobmesh_dispatcher.sql import load
 from tests.support import decisions as d
 from tests.support.proxy import TcpProxy
@@ -83,6 +84,24 @@ async def test_a_statement_that_meets_a_deadlock_is_repeated(database: str) -> N
             await connection.execute("SET LOCAL deadlock_timeout = '1min'")
             await connection.execute("UPDATE hot SET n = n WHERE n = 1")
         assert len(await asyncio.wait_for(other, 10)) == 2
+
+
+async def test_a_transaction_that_nobody_goes_on_with_gives_its_locks_back(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a dispatcher freezes in the middle of one."""
+    monkeypatch.setitem(IDLE_LIMIT, "idle_in_transaction_session_timeout", "300ms")
+    lock = "LOCK TABLE jobmesh.queues IN ACCESS EXCLUSIVE MODE"
+    async with d.opened(database) as db:
+
+        async def freeze() -> None:
+            async with db.transaction() as frozen:
+                await frozen.execute(lock)
+                await asyncio.wait_for(db.run(lambda c: c.execute(lock)), 5)
+
+        with pytest.raises(BackendUnavailable):
+            await freeze()
+        assert len(await db.fetch("SELECT 1")) == 1
 
 
 async def test_a_server_that_answers_nothing_costs_seconds_and_no_connection(database: str) -> None:

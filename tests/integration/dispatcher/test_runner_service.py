@@ -113,6 +113,20 @@ async def test_what_cannot_be_ends_its_stream_and_says_why(
         good.call.cancel()
 
 
+async def test_a_session_that_has_moved_is_not_said_to_have_ended(
+    database: str, ports: PortPool
+) -> None:
+    """Its handlers go on elsewhere."""
+    async with d.opened(database) as db, served(db, ports.take()) as (_, channel):
+        runner = Runner(channel)
+        await runner.attach()
+        await db.fetch("UPDATE jobmesh.sessions SET attachment = gen_random_uuid()")
+        await runner.say(ping=pb.Ping(sequence=1))
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await runner.hear()
+        assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
 async def test_a_runner_is_sent_on_in_the_end_and_served_until_it_goes(
     database: str, ports: PortPool
 ) -> None:

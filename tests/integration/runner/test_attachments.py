@@ -12,7 +12,16 @@ from jobmesh.errors import DETAILS_KEY, to_status
 from jobmesh.errors.kinds import JobmeshError
 from jobmesh.v1.runner_service_pb2 import WorkResponse
 from tests.integration.runner.conftest import Start
-from tests.integration.runner.peer import Link, Peer, Rules, StatusEnd, job, lease_of, result_of
+from tests.integration.runner.peer import (
+    LEASE_LOST,
+    Link,
+    Peer,
+    Rules,
+    StatusEnd,
+    job,
+    lease_of,
+    result_of,
+)
 from tests.support.proxy import TcpProxy
 from tests.support.wait import until
 
@@ -76,6 +85,40 @@ async def test_what_it_holds_outlives_a_broken_stream(peer: Peer, runner: Start)
     assert result_of(await second.report_of(stores)) == 1
     second.acknowledge([again, await second.report_of(stores)])
     assert result_of(await second.report_of(waits)) == 4
+
+
+async def test_a_report_outlives_the_refusal_of_what_came_too_late(
+    peer: Peer, runner: Start
+) -> None:
+    """A checkpoint, say, that is asked about again when the report is there, but not recorded."""
+    peer.rules = Rules(acknowledges=False, stores_checkpoints=False)
+    await runner(peer).start()
+    first = await peer.link()
+    first.assign(late := job("checkpoints", count=1, timeout=0.2))
+    report = await first.report_of(late)
+    first.stored(first.checkpoints[0], LEASE_LOST)
+    first.assign(after := job("add", a=1))
+    await first.report_of(after)
+    first.end(StatusEnd(grpc.StatusCode.UNAVAILABLE, "killed"))
+    second = await peer.link(2)
+    assert lease_of(late) in second.hello.held
+    assert await second.report_of(late) == report
+
+
+async def test_a_runner_that_drains_while_it_is_sent_on_takes_its_leave(
+    peers: tuple[Peer, Peer], runner: Start
+) -> None:
+    process = runner(*peers)
+    await process.start()
+    peer, first = await attached(*peers)
+    peer.rules.welcomes = other(peers, peer).rules.welcomes = False
+    first.send(WorkResponse(reconnect=WorkResponse().reconnect))
+    await until(lambda: sum(len(p.links) for p in peers) == 2)
+    ending = asyncio.create_task(process.terminate())
+    peer.rules.welcomes = other(peers, peer).rules.welcomes = True
+    assert await ending == 0
+    (last,) = [link for p in peers for link in p.links if link.hello.draining]
+    assert last.said_bye
 
 
 async def test_a_stream_that_breaks_is_followed_at_once(peer: Peer, runner: Start) -> None:

@@ -40,12 +40,18 @@ def refuse(turn: int) -> None:
         raise LeadershipLost(7)
 
 
+def refuse_one_of_several(turn: int) -> None:
+    if turn == 3:
+        raise ExceptionGroup("calls", [BackendUnavailable("a dispatcher"), LeadershipLost(7)])
+
+
 def be_down(turn: int) -> None:
     raise BackendUnavailable("a dispatcher")
 
 
-async def test_a_refusal_ends_the_tenure_and_all_duties() -> None:
-    refused, other = Counting("refused", refuse), Counting("other")
+@pytest.mark.parametrize("act", [refuse, refuse_one_of_several])
+async def test_a_refusal_ends_the_tenure_and_all_duties(act: Callable[[int], None]) -> None:
+    refused, other = Counting("refused", act), Counting("other")
     held = tenure()
     async with asyncio.timeout(10):
         await perform([refused, other], held)

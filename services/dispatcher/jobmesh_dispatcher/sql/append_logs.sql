@@ -15,6 +15,7 @@ WITH line AS (
 ), total AS (
     SELECT job_id, attempt, session_id, max(sequence) AS lines, sum(octet_length(message)) AS bytes
     FROM line JOIN attached USING (session_id, attachment) GROUP BY job_id, attempt, session_id
+    ORDER BY job_id
 ), counted AS (
     UPDATE jobmesh.jobs_live job SET log_lines = total.lines, log_bytes = job.log_bytes + total.bytes
     FROM total

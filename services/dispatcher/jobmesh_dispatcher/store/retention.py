@@ -105,7 +105,9 @@ class _Retention:
         after: UUID | None = _NIL
         while after is not None and self._has_time():
             row = await self._connection.fetchrow(
-                load("delete_logs"), *_jobs_of(state, partition), after, JOBS_OF_LOGS
+                load("delete_logs"),
+                *(*_jobs_of(state, partition), after, JOBS_OF_LOGS),
+                timeout=BUDGET_SECONDS,  # a job may have 10,000 lines
             )
             assert row is not None
             self.done.log_lines += row["lines"]
@@ -115,7 +117,9 @@ class _Retention:
         after: UUID | None = _NIL
         while after is not None and self._has_time():
             row = await self._connection.fetchrow(
-                load("delete_steps"), *_jobs_of(state, partition), after, JOBS_OF_LOGS
+                load("delete_steps"),
+                *(*_jobs_of(state, partition), after, JOBS_OF_LOGS),
+                timeout=BUDGET_SECONDS,
             )
             assert row is not None
             self.done.steps += row["steps"]
