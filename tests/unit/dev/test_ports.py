@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
 from jobmesh.dev.ports import BLOCK, PortPool, is_free
 
@@ -8,12 +9,15 @@ HOST = "127.0.0.1"
 
 
 def listening(port: int, *options: int) -> socket.socket:
-    sock = socket.socket()
-    for option in options:
-        sock.setsockopt(socket.SOL_SOCKET, option, 1)
-    sock.bind((HOST, port))
-    sock.listen()
-    return sock
+    """As a server does, whom connections of an earlier one do not keep from its port."""
+    with ExitStack() as stack:
+        sock = stack.enter_context(socket.socket())
+        for option in (socket.SO_REUSEADDR, *options):
+            sock.setsockopt(socket.SOL_SOCKET, option, 1)
+        sock.bind((HOST, port))
+        sock.listen()
+        stack.pop_all()
+        return sock
 
 
 def test_every_port_is_free_and_given_once() -> None:
