@@ -15,7 +15,8 @@ import pytest
 from asyncpg import exceptions
 
 from jobmesh_dispatcher.store.leadership import hold_epoch
-from jobmesh_scheduler.ballot import Ballot, BallotBox
+from jobmesh_scheduler import statements
+from jobmesh_scheduler.ballot import ROLE, Ballot, BallotBox
 from jobmesh_scheduler.database import Database
 from jobmesh_scheduler.election import Election, Timing
 from jobmesh_scheduler.tenure import Tenure
@@ -172,21 +173,29 @@ async def test_a_renewal_does_not_wait_for_an_act_and_a_takeover_does(
         await box.stop()
 
 
-async def test_a_dispatcher_that_is_frozen_in_an_act_holds_up_no_takeover(
-    database: str, connection: asyncpg.Connection
+async def renew(connection: asyncpg.Connection, epoch: int) -> None:
+    await connection.fetchrow(statements.RENEW_LEADERSHIP, ROLE, epoch, "me")
+
+
+@pytest.mark.parametrize("act", [hold_epoch, renew])
+async def test_whoever_freezes_before_its_commit_holds_up_no_takeover(
+    database: str,
+    connection: asyncpg.Connection,
+    act: Callable[[asyncpg.Connection, int], Awaitable[None]],
 ) -> None:
+    """A dispatcher in the middle of an act, and the leader itself."""
     box = Database(database, timeout=ROOM)
     await box.start()
     try:
         assert await BallotBox(box, "me").take(Ballot(epoch=0, counter=0, holder=None)) == 1
-        act = connection.transaction()
-        await act.start()
-        await hold_epoch(connection, 1)
+        frozen = connection.transaction()
+        await frozen.start()
+        await act(connection, 1)
         # And now its process says nothing more.
         assert await BallotBox(box, "another").take(Ballot(epoch=1, counter=1, holder="me")) == 2
         cut = (exceptions.PostgresError, exceptions.InterfaceError, exceptions.InternalClientError)
         with pytest.raises(cut):  # the last if the driver has only half heard of it
-            await act.commit()
+            await frozen.commit()
     finally:
         await box.stop()
 
