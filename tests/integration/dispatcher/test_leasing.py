@@ -253,6 +253,24 @@ async def test_a_clean_end_charges_nothing(db: Database) -> None:
     assert (await d.job(db, job_id))["crashes"] == 0
 
 
+async def test_whoever_takes_back_waits_for_the_queue_before_it_locks_the_count(
+    db: Database,
+) -> None:
+    """As every claim, or it and a change of the queue would wait for each other."""
+    await d.make_queue(db, "few", max_running=1)
+    job_id = await d.store_one(db, queue="few")
+    seat = await d.attach(db)
+    await d.claim_all(db, [job_id], seat, queue="few")
+    async with db.transaction() as changing:
+        await changing.execute("SELECT 1 FROM jobmesh.queues WHERE name = 'few' FOR UPDATE")
+        taking = asyncio.create_task(
+            db.run(lambda c: take_back(c, seat.session_id, None, crashed=False))
+        )
+        await d.blocked(db)
+        await changing.execute("SELECT 1 FROM jobmesh.queue_slots FOR UPDATE NOWAIT")
+    assert len((await taking).rows) == 1
+
+
 async def test_only_jobs_that_are_named_are_taken_back(db: Database) -> None:
     jobs = [await d.store_one(db) for _ in range(3)]
     seat = await d.attach(db)

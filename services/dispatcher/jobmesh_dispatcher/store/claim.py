@@ -146,6 +146,12 @@ async def lock_limits(
     }
 
 
+async def lock_counts(connection: Connection, queues: Collection[QueueName]) -> None:
+    """What comes before jobs in the order of locks, for jobs that will give slots back."""
+    if queues:
+        await lock_limits(connection, [queue_token(*queue) for queue in queues], queues)
+
+
 async def lock_slots(connection: Connection, queues: Sequence[QueueName]) -> dict[QueueName, int]:
     """Lock the counts of these queues, then read them."""
     if not queues:

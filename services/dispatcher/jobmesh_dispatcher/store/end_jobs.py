@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.claim import lock_slots
+from jobmesh_dispatcher.store.claim import lock_counts
 from jobmesh_dispatcher.store.consequences import give_back_slots
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 
@@ -46,11 +46,10 @@ async def cancel_jobs(connection: Connection, schedule: Record, reason: str) -> 
 
 async def terminate_jobs(connection: Connection, schedule: Record, reason: str) -> Ended:
     """End them all now. What their handlers still report is refused, and they are told to stop."""
-    # Slots come before jobs in the order of locks.
     queues = await connection.fetch(
         load("find_schedule_queues"), schedule["namespace"], schedule["schedule_id"]
     )
-    await lock_slots(connection, sorted((q["namespace"], q["queue"]) for q in queues))
+    await lock_counts(connection, {(q["namespace"], q["queue"]) for q in queues})
     jobs = await _lock(connection, schedule)
     ended = Ended(rows=await _ask(connection, jobs, reason))
     states = ["CANCELLING" if j["session_id"] is not None else j["state"] for j in jobs]

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from jobmesh_dispatcher.backoff import MAX_CRASHES
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.claim import QueueName, lock_slots
+from jobmesh_dispatcher.store.claim import QueueName, lock_counts
 from jobmesh_dispatcher.store.consequences import give_back_slots, owe_messages
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 from jobmesh_dispatcher.suspicion import Blame, Passenger, blame
@@ -112,11 +112,8 @@ def _poisonous(job: Record, guilt: Blame) -> bool:
 
 
 async def _lock_counted_queues(connection: Connection, session_id: UUID) -> None:
-    """Slots come before jobs in the order of locks."""
     rows = await connection.fetch(load("session_jobs"), session_id)
-    await lock_slots(
-        connection, sorted({(row["namespace"], row["queue"]) for row in rows if row["slot"]})
-    )
+    await lock_counts(connection, {(row["namespace"], row["queue"]) for row in rows if row["slot"]})
 
 
 async def _requeue(
