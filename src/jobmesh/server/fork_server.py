@@ -89,7 +89,7 @@ class _Server:
     def _fork(self, payload: bytes, told: int, *given: int) -> int:
         """The process, or what is in the way."""
         try:
-            pid = os.fork()
+            pid = _fork_held_back()
         except OSError as error:
             _close((told, *given))
             return -(error.errno or errno.EAGAIN)
@@ -122,8 +122,24 @@ class _Server:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         self._control.close()
         _close((self._wake, self._waker, *self._statuses.values()))
+
+
+def _fork_held_back() -> int:
+    """Fork; signals are held back in the child until it takes them as it should.
+
+    One that was sent to it right away would else be taken as the server takes it: not at all.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    pid = None
+    try:
+        pid = os.fork()
+        return pid
+    finally:
+        if pid != 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def serve(control: int, become: Become) -> None:

@@ -110,6 +110,15 @@ def test_a_signal_to_all_is_not_for_the_server(server: ForkServer, number: int) 
     assert process.wait(ROOM) == -signal.SIGTERM
 
 
+def test_a_signal_right_after_the_fork_is_not_taken_as_the_server_takes_it(
+    server: ForkServer,
+) -> None:
+    for _ in range(30):
+        process = server.fork(b"wait", [])
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(ROOM) == -signal.SIGTERM
+
+
 def test_a_server_that_was_closed_forks_no_more(server: ForkServer) -> None:
     assert server.fork(b"exit 0", []).wait(ROOM) == 0
     server.close()
