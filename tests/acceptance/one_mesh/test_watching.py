@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,22 +66,18 @@ async def told_by_client(job: JobHandle) -> list[int]:
 
 
 async def test_the_import_is_seen_to_move_at_least_once_a_second(client: Client) -> None:
-    """For four seconds on end; when a machine that does much else stands still, it begins anew."""
-    job = await client.submit(import_flights, batch_rows=300)
+    job = await client.submit(import_flights, batch_rows=1000)
     clock = asyncio.get_running_loop().time
-    times: list[float] = []
-    rows: list[int] = []
-    async with asyncio.timeout(WAIT), aclosing(job.watch()) as events:
+    times, rows = [], []
+    async with aclosing(job.watch()) as events:
         async for event in events:
             assert not isinstance(event, Ended), event
             if isinstance(event, ProgressMade):
-                if times and clock() - times[-1] > 1.0:
-                    times.clear()
                 times.append(clock())
                 rows.append(event.progress.current)
             if times and clock() - times[0] > 4:
                 break
-    assert len(times) >= 4
+    assert all(later - earlier <= 1.0 for earlier, later in pairwise(times))
     assert all(later > earlier for earlier, later in pairwise(rows))
     assert rows[-1] > 5000
     await job.cancel()
@@ -210,9 +205,8 @@ async def test_a_watcher_of_a_job_that_is_retried_meanwhile(
     assert watcher.states.count(JobState.JOB_STATE_DEAD) == 2
 
 
-async def test_waiting(client: Client, jobs: JobServiceAsyncStub, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    job = await client.submit(everyday.hold, path=str(gate))
+async def test_waiting(client: Client, jobs: JobServiceAsyncStub) -> None:
+    job = await client.submit(everyday.ticker, seconds=1.5)
     clock = asyncio.get_running_loop().time
 
     async def wait(seconds: float) -> tuple[JobState.ValueType, float]:
@@ -224,19 +218,14 @@ async def test_waiting(client: Client, jobs: JobServiceAsyncStub, tmp_path: Path
 
     state, took = await wait(0)
     assert state in (JobState.JOB_STATE_QUEUED, JobState.JOB_STATE_RUNNING)
-    await until(lambda: is_running(job), WAIT)
+    assert took < 1.0
     state, took = await wait(0.4)
     assert state == JobState.JOB_STATE_RUNNING
-    assert 0.4 <= took < WAIT / 2
-    waiting = asyncio.create_task(wait(WAIT))
-    gate.touch()
-    for state, took in (await waiting, await wait(WAIT)):
-        assert state == JobState.JOB_STATE_SUCCEEDED
-        assert took < WAIT / 2
-
-
-async def is_running(job: JobHandle) -> bool:
-    return (await job.get()).state == "RUNNING"
+    assert 0.4 <= took < 1.5
+    state, took = await wait(WAIT)
+    assert state == JobState.JOB_STATE_SUCCEEDED
+    assert took < 5
+    assert (await wait(WAIT))[1] < 1.0
 
 
 def told_state(event: Event) -> str:

@@ -225,7 +225,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_left_behind(link: Link
     link.cancel(one, grace=0.2)
     report = await link.report_of(one)
     assert report.cancelled.abandoned
-    assert report.run_seconds < 6
+    assert report.run_seconds < 2
 
 
 async def test_of_a_lost_lease_nothing_is_told(link: Link) -> None:
@@ -331,7 +331,7 @@ async def test_a_handler_that_blocks_its_loop_starves_no_lease(link: Link) -> No
     assert result_of(await link.report_of(blocks)) == "blocked"
     gaps = [later - earlier for earlier, later in itertools.pairwise(pings)]
     assert len(pings) > 10
-    assert max(gaps) < 3.0
+    assert max(gaps) < 1.0
 
 
 async def test_a_blocked_loop_takes_no_jobs_and_gives_back_what_waits(link: Link) -> None:
