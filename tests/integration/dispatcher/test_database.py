@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from jobmesh.errors import BackendUnavailable
-from jobmesh_dispatcher.database import IDLE_LIMIT
+from jobmesh_dispatcher.database import IDLE_LIMIT, unavailable
 from jobmesh_dispatcher.sql import load
 from tests.support import decisions as d
 from tests.support.proxy import TcpProxy
@@ -84,6 +84,21 @@ async def test_a_statement_that_meets_a_deadlock_is_repeated(database: str) -> N
             await connection.execute("SET LOCAL deadlock_timeout = '1min'")
             await connection.execute("UPDATE hot SET n = n WHERE n = 1")
         assert len(await asyncio.wait_for(other, 10)) == 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'database is not accepting commands that assign new transaction IDs in database "jobmesh"',
+        'multixact "members" limit exceeded',
+    ],
+)
+def test_a_server_that_is_out_of_numbers_is_in_trouble_and_refuses_no_data(message: str) -> None:
+    """It has the error class of data that is too large."""
+    with pytest.raises(BackendUnavailable), unavailable():
+        raise asyncpg.ProgramLimitExceededError(message)
+    with pytest.raises(asyncpg.ProgramLimitExceededError), unavailable():
+        raise asyncpg.ProgramLimitExceededError("row is too big")
 
 
 async def test_a_transaction_that_nobody_goes_on_with_gives_its_locks_back(
