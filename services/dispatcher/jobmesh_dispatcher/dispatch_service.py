@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from jobmesh import __version__
 from jobmesh.errors import NotFound
@@ -18,7 +18,7 @@ from jobmesh_dispatcher.store.cancel import Cancelled, cancel
 from jobmesh_dispatcher.store.queues import QueueChange, change_queue, read_queues, set_paused
 from jobmesh_dispatcher.store.reads import find_jobs, read_attempts, read_jobs, read_log_page
 from jobmesh_dispatcher.store.release import release_held
-from jobmesh_dispatcher.store.revive import revive
+from jobmesh_dispatcher.store.revive import revive_once
 
 if TYPE_CHECKING:
     import grpc
@@ -132,15 +132,16 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
     async def ReviveJob(
         self, request: pb.ReviveJobRequest, context: Context
     ) -> pb.ReviveJobResponse:
-        """Queue a terminal job again."""
+        """Queue a terminal job again; the job as it stands if that was done before."""
         wanted = request.request
+        operation_id = UUID(request.operation_id) if request.operation_id else uuid4()
 
-        async def act(connection: Connection) -> tuple[Record, list[OutboxMessage], Job]:
-            row, messages = await revive(connection, request.namespace, wanted)
-            return row, messages, await _read_job(connection, request.namespace, wanted.job_id)
+        async def act(connection: Connection) -> tuple[list[Record], list[OutboxMessage], Job]:
+            done = await revive_once(connection, operation_id, request.namespace, wanted)
+            return *done, await _read_job(connection, request.namespace, wanted.job_id)
 
-        row, messages, job = await self._database.run(act)
-        self._after_commit.changed([row], messages)
+        rows, messages, job = await self._database.run(act)
+        self._after_commit.changed(rows, messages)
         return pb.ReviveJobResponse(job=job)
 
     async def ReadQueues(

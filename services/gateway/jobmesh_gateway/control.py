@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from jobmesh.ids import new_id
 from jobmesh.payload import Normal
 from jobmesh.v1.dispatch_service_pb2 import ReviveJobRequest, StopJobRequest
 from jobmesh.v1.job_pb2 import Job
@@ -36,7 +37,7 @@ class JobControl:
         if payload is not None:
             request.payload.data = payload.data
             request.payload.content_type = payload.content_type
-        revive = ReviveJobRequest(namespace=self._namespace, request=request)
+        revive = ReviveJobRequest(namespace=self._namespace, request=request, operation_id=new_id())
         revived = await answer(self._dispatchers.stub.ReviveJob(revive, timeout=seconds))
         await present_jobs((revived.job,))
         return revived.job

@@ -327,8 +327,11 @@ class ReviveJobRequest(_message.Message):
 
     NAMESPACE_FIELD_NUMBER: _builtins.int
     REQUEST_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Its namespace."""
+    operation_id: _builtins.str
+    """Names this call, a UUID: sent again, it retries nothing twice."""
     @_builtins.property
     def request(self) -> _job_service_pb2.RetryJobRequest:
         """The caller's request."""
@@ -338,10 +341,11 @@ class ReviveJobRequest(_message.Message):
         *,
         namespace: _builtins.str = ...,
         request: _job_service_pb2.RetryJobRequest | None = ...,
+        operation_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespace", b"namespace", "request", b"request"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespace", b"namespace", "operation_id", b"operation_id", "request", b"request"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from asyncpg import DeadlockDetectedError
@@ -21,7 +21,7 @@ from jobmesh_dispatcher.store.cancel import cancel
 from jobmesh_dispatcher.store.claim import CLAIM_BYTES, Claimed, claim, claim_held
 from jobmesh_dispatcher.store.finish import record
 from jobmesh_dispatcher.store.promote import promote
-from jobmesh_dispatcher.store.revive import revive
+from jobmesh_dispatcher.store.revive import revive, revive_once
 from jobmesh_dispatcher.store.sessions import TakenBack, end_session, take_back
 from jobmesh_dispatcher.store.undelivered import charge
 from tests.support import decisions as d
@@ -400,6 +400,25 @@ async def test_two_retries_at_once_are_one(db: Database) -> None:
     )
     assert sum(not isinstance(r, BaseException) for r in results) == 1
     assert (await d.job(db, job_id))["state"] == "QUEUED"
+
+
+async def test_a_retry_whose_answer_was_lost_is_not_made_again(db: Database) -> None:
+    """Though the job has ended meanwhile, and the caller named no revision."""
+    job_id = await d.store_one(db)
+    (lease,) = d.leases(await d.claim_all(db, [job_id], await d.attach(db)))
+    await d.report(db, d.succeeded(lease))
+    request, call = RetryJobRequest(job_id=str(job_id)), uuid4()
+    with pytest.raises(NotFound):
+        await db.run(lambda c: revive_once(c, call, "another", request))
+    rows, messages = await db.run(lambda c: revive_once(c, call, "default", request))
+    assert [row["job_id"] for row in rows] == [job_id]
+    assert len(messages) == 1
+    (lease,) = d.leases(await d.claim_all(db, [job_id], await d.attach(db)))
+    await d.report(db, d.succeeded(lease))
+    assert await db.run(lambda c: revive_once(c, call, "default", request)) == ([], [])
+    assert (await d.job(db, job_id))["state"] == "SUCCEEDED"
+    rows, _ = await db.run(lambda c: revive_once(c, uuid4(), "default", request))
+    assert [row["state"] for row in rows] == ["QUEUED"]
 
 
 async def test_a_retry_that_is_repeated_is_told_of_the_revision(db: Database) -> None:

@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from jobmesh_dispatcher.database import Connection
 
 
+async def revive_once(
+    connection: Connection, operation_id: UUID, namespace: str, request: RetryJobRequest
+) -> tuple[list[Record], list[OutboxMessage]]:
+    """As `revive`, and nothing if this call was carried out before.
+
+    The job may have ended again since then: it would be retried once more than anybody asked for.
+    """
+    if not await connection.fetch(load("insert_operations"), [operation_id]):
+        return [], []
+    row, messages = await revive(connection, namespace, request)
+    return [row], messages
+
+
 async def revive(
     connection: Connection, namespace: str, request: RetryJobRequest
 ) -> tuple[Record, list[OutboxMessage]]:
