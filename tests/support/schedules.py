@@ -13,7 +13,8 @@ from jobmesh.v1.schedule_pb2 import Schedule
 from jobmesh_dispatcher.database import Database
 from jobmesh_dispatcher.firing_orders import Order, Template
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.fire import Fired, Prepared, fire, release
+from jobmesh_dispatcher.store.fire import Fired, Prepared, fire
+from jobmesh_dispatcher.store.fire_buffered import release
 from jobmesh_scheduler.database import Database as SchedulerDatabase
 from jobmesh_scheduler.schedule_store import ScheduleStore
 from tests.support import decisions as d
@@ -72,7 +73,8 @@ async def fired(database: Database, *orders: Order) -> Fired:
 
 async def released(database: Database) -> Fired:
     """Submit what waits and may."""
-    return await database.run(lambda c: release(c, 100, prepare))
+    waiting = await database.fetch(load("releasable_firings"), UUID(int=0), 100)
+    return await database.run(lambda c: release(c, waiting, prepare))
 
 
 async def firings(database: Database, uid: UUID) -> list[tuple[int, str]]:

@@ -15,10 +15,13 @@ from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.database import REFUSED
 from jobmesh_dispatcher.firing_orders import ON_REQUEST, Order, Template, read_orders
 from jobmesh_dispatcher.sql import load
-from jobmesh_dispatcher.store.fire import Fired, Prepared, fire, release
+from jobmesh_dispatcher.store.fire import Fired, Prepared, fire
+from jobmesh_dispatcher.store.fire_buffered import refuse, release
 from jobmesh_dispatcher.store.leadership import hold_epoch
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from jobmesh_dispatcher.after_commit import AfterCommit
     from jobmesh_dispatcher.database import Connection, Database
     from jobmesh_dispatcher.queue_cache import QueueCache
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ORDERS = 1000
+FIRST = UUID(int=0)
+CANNOT_BE_STORED = InvalidField("job", "cannot be stored")
 FIRINGS = counter(
     "jobmesh_firings_total", "Firings of schedules answered, by outcome.", ("outcome",)
 )
@@ -45,6 +50,7 @@ class Firings:
         self._queues = queues
         self._after_commit = after_commit
         self._stop = stop
+        self._behind = FIRST
 
     async def fire(self, request: FireSchedulesRequest) -> list[FiringAnswer]:
         """Fire; an answer without a firing is an order that was refused."""
@@ -62,17 +68,42 @@ class Firings:
         return [FiringAnswer(firing=found.get(id(order))) for order in orders]
 
     async def release(self, epoch: int, limit: int) -> int:
-        """Fire what waited for jobs that have ended; how many."""
+        """Fire what waited for jobs that have ended; how many.
+
+        A full look goes on behind its last schedule the next time: what waits on, as its queue
+        takes no jobs, keeps no other from its turn.
+        """
+        waiting = await self._database.fetch(load("releasable_firings"), self._behind, limit)
+        self._behind = waiting[-1]["schedule_uid"] if len(waiting) == limit else FIRST
+        # Mostly none, as a leader asks often; nor has one that was deposed anything to do then.
+        return await self._release(epoch, waiting) if waiting else 0
+
+    async def _release(self, epoch: int, waiting: Sequence[Record]) -> int:
+        """All in one transaction; in two halves if the database refuses what is in them."""
 
         async def act(connection: Connection) -> Fired:
             await hold_epoch(connection, epoch)
-            return await release(connection, limit, self._prepare)
+            return await release(connection, waiting, self._prepare)
 
-        if not await self._database.fetch(load("releasable_firings"), 1):
-            return 0  # mostly, as a leader asks often; nor has one that was deposed anything to do
-        fired = await self._database.run(act)
+        try:
+            fired = await self._database.run(act)
+        except REFUSED as error:
+            if len(waiting) == 1:
+                return await self._refuse(epoch, waiting[0], error)
+            middle = len(waiting) // 2
+            first = await self._release(epoch, waiting[:middle])
+            return first + await self._release(epoch, waiting[middle:])
         self._tell(fired)
         return fired.submitted
+
+    async def _refuse(self, epoch: int, waiting: Record, error: Exception) -> int:
+        async def act(connection: Connection) -> None:
+            await hold_epoch(connection, epoch)
+            await refuse(connection, waiting, CANNOT_BE_STORED.message)
+
+        log.warning("a firing that waited was refused by postgresql: %s", type(error).__name__)
+        await self._database.run(act)
+        return 0
 
     async def _templates(self, uids: Iterable[UUID]) -> dict[UUID, Template]:
         rows = await self._database.fetch(load("schedules_to_fire"), sorted(uids))
@@ -101,8 +132,8 @@ class Firings:
                 if prepared[0].refusal is not None:
                     raise
                 log.warning("a firing was refused by postgresql: %s", type(error).__name__)
-                refusal = InvalidField("job", "cannot be stored")
-                return await self._carry_out(epoch, [prepared[0]._replace(refusal=refusal)])
+                refused = prepared[0]._replace(refusal=CANNOT_BE_STORED)
+                return await self._carry_out(epoch, [refused])
             middle = len(prepared) // 2
             return [
                 *await self._carry_out(epoch, prepared[:middle]),

@@ -13,7 +13,6 @@ from jobmesh.schedules.overlap import Overlap
 from jobmesh.v1.schedule_pb2 import FiringOutcome
 from jobmesh_dispatcher import failpoints
 from jobmesh_dispatcher.database import Database
-from jobmesh_dispatcher.sql import load
 from jobmesh_dispatcher.store.leadership import hold_epoch
 from jobmesh_scheduler.schedule_store import ScheduleStore
 from tests.support import decisions as d
@@ -230,4 +229,3 @@ async def test_what_is_due_is_found_by_an_index(db: Database, store: ScheduleSto
     )
     plan = "\n".join(row[0] for row in await db.fetch(due))
     assert "schedules_due" in plan
-    assert load("releasable_firings")

@@ -219,7 +219,7 @@ async def test_cancel_and_retry(peer: Peer, jobs: JobServiceAsyncStub) -> None:
     (asked,) = peer.calls["ReviveJob"]
     assert isinstance(asked, ReviveJobRequest)
     assert asked.request.payload == Payload(data=b'{"a":2,"b":1}', content_type=JSON)
-    assert UUID(asked.operation_id)
+    assert str(UUID(asked.operation_id)) == asked.operation_id
 
 
 async def test_bad_changes_name_their_fields(peer: Peer, jobs: JobServiceAsyncStub) -> None:

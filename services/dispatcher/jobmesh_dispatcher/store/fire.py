@@ -16,7 +16,7 @@ whoever leads then, and finds the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,7 +95,7 @@ async def fire(connection: Connection, prepared: Sequence[Prepared]) -> Fired:
     entries, submissions = await _decide(connection, fresh, schedules, fired)
     known.update(await _record(connection, entries))
     await failpoints.reach("fire.recorded")
-    fired.messages += await _store(connection, submissions)
+    fired.messages += await store(connection, submissions)
     fired.submitted = len(submissions)
     await failpoints.reach("fire.stored")
     accepted = {id(p) for p in valid}
@@ -240,7 +240,8 @@ async def _record(connection: Connection, entries: Sequence[_Entry]) -> dict[Key
     return {(row["schedule_uid"], row["fire_time"]): row for row in rows}
 
 
-async def _store(connection: Connection, submissions: Sequence[Submission]) -> list[OutboxMessage]:
+async def store(connection: Connection, submissions: Sequence[Submission]) -> list[OutboxMessage]:
+    """Store jobs of firings; the messages that they are owed."""
     if not submissions:
         return []
     call = Call(UUID(new_id()), submissions, atomic=False)
@@ -250,57 +251,3 @@ async def _store(connection: Connection, submissions: Sequence[Submission]) -> l
 
 def _answer(prepared: Prepared, known: dict[Key, Record]) -> Firing:
     return firing_message(known[prepared.order.key], prepared.template.schedule_id)
-
-
-async def release(
-    connection: Connection,
-    limit: int,
-    prepare: Callable[[Order, Template], Prepared],
-) -> Fired:
-    """Submit the first firing that waits of each schedule whose jobs have ended.
-
-    Belongs into a transaction that holds the epoch. One whose queue takes no jobs waits on.
-    """
-    waiting = await connection.fetch(load("releasable_firings"), limit)
-    uids = sorted(row["schedule_uid"] for row in waiting)
-    fired = Fired()
-    if not uids:
-        return fired
-    # Locked first, looked at again later: somebody may just be firing one.
-    locked = {row["uid"]: row for row in await connection.fetch(load("lock_schedules"), uids)}
-    idle = {
-        row["uid"]
-        for row in await connection.fetch(load("count_unended"), uids)
-        if not row["active"] and row["uid"] in locked and not locked[row["uid"]]["paused"]
-    }
-    rows = await connection.fetch(load("schedules_to_fire"), sorted(idle))
-    templates = {row["uid"]: Template.from_row(row) for row in rows}
-    ready = [
-        one
-        for row in waiting
-        if (template := templates.get(row["schedule_uid"])) is not None
-        and (one := prepare(_order_of(row), template)).refusal is None
-    ]
-    await _submit_waiting(connection, ready, fired)
-    return fired
-
-
-async def _submit_waiting(connection: Connection, ready: Sequence[Prepared], fired: Fired) -> None:
-    if not ready:
-        return
-    rows = await connection.fetch(
-        load("submit_buffered"),
-        [one.order.uid for one in ready],
-        [one.order.fire_time for one in ready],
-        [one.order.job_id for one in ready],
-    )
-    made = {row["job_id"] for row in rows}
-    submissions = [one.submission for one in ready if one.order.job_id in made]
-    await failpoints.reach("fire.recorded")
-    fired.messages += await _store(connection, submissions)
-    fired.submitted = len(submissions)
-    await failpoints.reach("fire.stored")
-
-
-def _order_of(row: Record) -> Order:
-    return Order(row["schedule_uid"], 0, row["fire_time"], row["kind"], None, UUID(new_id()))
