@@ -64,9 +64,11 @@ async def waiting(db: Database, store: ScheduleStore, count: int) -> list[UUID]:
     return sorted(uids)
 
 
-async def change_job(db: Database, uids: Sequence[UUID], **fields: object) -> None:
+async def change_job(
+    db: Database, uids: Sequence[UUID], queue: str = d.QUEUE, **labels: str
+) -> None:
     """Give schedules other jobs than anybody checked."""
-    spec = JobSpec(**{"type": "t", "queue": d.QUEUE, "priority": 4} | fields).SerializeToString()
+    spec = JobSpec(type="t", queue=queue, priority=4, labels=labels).SerializeToString()
     await db.fetch("UPDATE jobmesh.schedules SET job = $1 WHERE uid = ANY ($2)", spec, uids)
 
 
@@ -92,7 +94,7 @@ async def test_one_that_the_database_refuses_is_recorded_so_and_stops_no_others(
     db: Database, store: ScheduleStore, firings: Firings
 ) -> None:
     uids = await waiting(db, store, 5)
-    await change_job(db, uids[2:3], labels={"a": "\0"})
+    await change_job(db, uids[2:3], a="\0")
     assert await firings.release(EPOCH, limit=10) == 4
     assert [await outcome(db, uid) for uid in uids] == [
         *["SUBMITTED"] * 2,
