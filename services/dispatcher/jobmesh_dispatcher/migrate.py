@@ -12,11 +12,16 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
+from asyncpg.exceptions import TargetServerAttributeNotMatched
 
 from jobmesh.errors import JobmeshError
+
+if TYPE_CHECKING:
+    from jobmesh_dispatcher.database import Connection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 0x6A6F626D  # "jobm"
@@ -31,12 +36,36 @@ async def migrate(dsn: str, timeout: float = 60.0) -> None:
 
     Raises `MigrationFailed`, or what asyncpg raises if the server cannot be reached.
     """
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=timeout)
+    connection, primary = await _connect(dsn, timeout)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
-        await _run_dbmate(dsn, timeout)
+        await _run_dbmate(primary, timeout)
     finally:
         await connection.close(timeout=5)
+
+
+async def _connect(dsn: str, timeout: float) -> tuple[Connection, str]:
+    """A connection to the first server of the DSN that takes writes, and the DSN of that one."""
+    failure: Exception = MigrationFailed("no server of the DSN takes writes")
+    for one in each_host(dsn):
+        try:
+            connection: Connection = await asyncpg.connect(
+                one, timeout=10, command_timeout=timeout, target_session_attrs="read-write"
+            )
+        except TargetServerAttributeNotMatched:  # a standby
+            continue
+        except (OSError, asyncpg.CannotConnectNowError) as error:
+            failure = error
+        else:
+            return connection, one
+    raise failure
+
+
+def each_host(dsn: str) -> list[str]:
+    """The DSN for each of its hosts by itself: dbmate's driver takes one."""
+    parts = urlsplit(dsn)
+    user, at, hosts = parts.netloc.rpartition("@")
+    return [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(",")]
 
 
 async def _run_dbmate(dsn: str, timeout: float) -> None:

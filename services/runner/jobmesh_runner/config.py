@@ -17,6 +17,10 @@ def _names_an_app(apps: tuple[str, ...]) -> str | None:
     return f"must look like module:app, not {wrong[0]}" if wrong else None
 
 
+def _is_the_one(namespace: str) -> str | None:
+    return None if namespace in ("", "default") else "must be default: there is no other yet"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunnerConfig:
     """Settings of one runner process; times in seconds."""
@@ -33,7 +37,9 @@ class RunnerConfig:
     runner_id: str = setting(
         "", help="a stable name, up to 200 characters; host and app by default"
     )
-    namespace: str = setting("", help="the namespace that it serves; the default one if empty")
+    namespace: str = setting(
+        "", check=_is_the_one, help="reserved: there is one namespace, default"
+    )
     queues: tuple[str, ...] = setting((), help="the queues that it serves; all of them if empty")
     slots: int = setting(16, minimum=1, maximum=MOST_SLOTS, help="handlers that run at once")
     prefetch: int = setting(

@@ -36,11 +36,11 @@ _OPTIONS = (
     ),
     click.option(
         "--token-file", metavar="PATH", type=click.Path(dir_okay=False),
-        expose_value=False, callback=_keep, help="File with the token that says who you are.",
+        expose_value=False, callback=_keep, help="Reserved: no mesh asks for a token yet.",
     ),
     click.option(
-        "--namespace", metavar="NAME", expose_value=False, callback=_keep,
-        help="Namespace of the jobs.",
+        "--namespace", metavar="NAME", type=click.Choice(["default"]), expose_value=False,
+        callback=_keep, help="Reserved: there is one namespace, default.",
     ),
     click.option(
         "-o", "--output", type=click.Choice(["table", "json"]), expose_value=False,

@@ -45,8 +45,10 @@ def connect(
             default. A watch that has begun tries for the longer of the two.
 
     Raises:
-        ValueError: on entering, if the address is malformed.
+        ValueError: the namespace is another one; on entering, if the address is malformed.
     """
+    if namespace not in ("", "default"):
+        raise ValueError(f"namespace {namespace!r}: there is none but default yet")
     return Client(
         Connection(
             address=address or os.environ.get("JOBMESH_ADDRESS") or DEFAULT_ADDRESS,

@@ -56,11 +56,9 @@ class SettingInfo:
 
     @property
     def shown_default(self) -> str:
-        """The default as people read it; empty where there is none, or it is secret."""
+        """The default as people read it; empty where there is none. None is a secret."""
         if self.required or self.default is None:
             return ""
-        if self.secret:
-            return "***" if self.default else ""
         if isinstance(self.default, tuple | list):
             return ",".join(map(str, self.default))
         return str(self.default)

@@ -177,9 +177,9 @@ class _RestartPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Restart
     RESTART_POLICY_ON_FAILURE: _RestartPolicy.ValueType  # 1
     """Run again after a failure, as the retry policy says."""
     RESTART_POLICY_ALWAYS: _RestartPolicy.ValueType  # 2
-    """Run until cancelled, also after a return."""
+    """Run until cancelled, also after a return. Not supported yet."""
     RESTART_POLICY_NEVER: _RestartPolicy.ValueType  # 3
-    """Never run a second time."""
+    """Never run a second time. Not supported yet."""
 
 class RestartPolicy(_RestartPolicy, metaclass=_RestartPolicyEnumTypeWrapper):
     """What becomes of a job whose handler ended or whose runner was lost."""
@@ -189,9 +189,9 @@ RESTART_POLICY_UNSPECIFIED: RestartPolicy.ValueType  # 0
 RESTART_POLICY_ON_FAILURE: RestartPolicy.ValueType  # 1
 """Run again after a failure, as the retry policy says."""
 RESTART_POLICY_ALWAYS: RestartPolicy.ValueType  # 2
-"""Run until cancelled, also after a return."""
+"""Run until cancelled, also after a return. Not supported yet."""
 RESTART_POLICY_NEVER: RestartPolicy.ValueType  # 3
-"""Never run a second time."""
+"""Never run a second time. Not supported yet."""
 Global___RestartPolicy: _TypeAlias = RestartPolicy  # noqa: Y015
 
 class _JobView:
@@ -442,13 +442,13 @@ class JobSpec(_message.Message):
     priority: _builtins.int
     """0–9, 9 first; default 4."""
     shard_key: _builtins.str
-    """Places the job in a sharded queue. 1–200 characters."""
+    """Places the job in a sharded queue. 1–200 characters. Not supported yet."""
     concurrency_key: _builtins.str
-    """At most so many jobs with one key run at once as the queue says. 1–200 characters."""
+    """At most so many jobs with one key run at once as the queue says. 1–200 characters. Not supported yet."""
     fairness_key: _builtins.str
-    """Jobs of different keys take turns. 1–200 characters."""
+    """Jobs of different keys take turns. 1–200 characters. Not supported yet."""
     unique_key: _builtins.str
-    """At most one active job with this key. 1–200 characters."""
+    """At most one active job with this key. 1–200 characters. Not supported yet."""
     restart: Global___RestartPolicy.ValueType
     """What happens when the handler ends."""
     parent_job_id: _builtins.str

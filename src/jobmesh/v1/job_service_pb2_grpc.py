@@ -27,9 +27,9 @@ if _version_not_supported:
 
 
 class JobServiceStub:
-    """Submits, watches and changes jobs. Served by the gateway. Every call answers UNAUTHENTICATED or PERMISSION_DENIED without
-    the right credentials, INVALID_ARGUMENT (`INVALID_FIELD`, with the field) for bad input, and UNAVAILABLE
-    (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    """Submits, watches and changes jobs. Served by the gateway. Every call answers INVALID_ARGUMENT (`INVALID_FIELD`, with
+    the field) for bad input, and UNAVAILABLE (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    UNAUTHENTICATED and PERMISSION_DENIED are reserved: no credentials are asked for yet.
     """
 
     def __init__(self, channel):
@@ -136,9 +136,9 @@ class JobServiceStub:
 
 
 class JobServiceServicer:
-    """Submits, watches and changes jobs. Served by the gateway. Every call answers UNAUTHENTICATED or PERMISSION_DENIED without
-    the right credentials, INVALID_ARGUMENT (`INVALID_FIELD`, with the field) for bad input, and UNAVAILABLE
-    (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    """Submits, watches and changes jobs. Served by the gateway. Every call answers INVALID_ARGUMENT (`INVALID_FIELD`, with
+    the field) for bad input, and UNAVAILABLE (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    UNAUTHENTICATED and PERMISSION_DENIED are reserved: no credentials are asked for yet.
     """
 
     def SubmitJob(self, request, context):
@@ -186,6 +186,7 @@ class JobServiceServicer:
 
     def WatchJobs(self, request, context):
         """Sends what happens to many jobs from now on, with heartbeats when nothing does.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -208,6 +209,7 @@ class JobServiceServicer:
 
     def BatchCancelJobs(self, request, context):
         """Cancels every job that a filter means.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -223,6 +225,7 @@ class JobServiceServicer:
 
     def BatchRetryJobs(self, request, context):
         """Retries every terminal job that a filter means.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -230,6 +233,7 @@ class JobServiceServicer:
 
     def DeleteJob(self, request, context):
         """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -237,6 +241,7 @@ class JobServiceServicer:
 
     def BatchDeleteJobs(self, request, context):
         """Deletes every terminal job that a filter means.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -258,6 +263,7 @@ class JobServiceServicer:
 
     def ExplainJob(self, request, context):
         """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -265,6 +271,7 @@ class JobServiceServicer:
 
     def SignalJob(self, request, context):
         """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -272,6 +279,7 @@ class JobServiceServicer:
 
     def QueryJob(self, request, context):
         """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -384,9 +392,9 @@ def add_JobServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class JobService:
-    """Submits, watches and changes jobs. Served by the gateway. Every call answers UNAUTHENTICATED or PERMISSION_DENIED without
-    the right credentials, INVALID_ARGUMENT (`INVALID_FIELD`, with the field) for bad input, and UNAVAILABLE
-    (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    """Submits, watches and changes jobs. Served by the gateway. Every call answers INVALID_ARGUMENT (`INVALID_FIELD`, with
+    the field) for bad input, and UNAVAILABLE (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    UNAUTHENTICATED and PERMISSION_DENIED are reserved: no credentials are asked for yet.
     """
 
     @staticmethod

@@ -28,9 +28,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class JobServiceStub:
-    """Submits, watches and changes jobs. Served by the gateway. Every call answers UNAUTHENTICATED or PERMISSION_DENIED without
-    the right credentials, INVALID_ARGUMENT (`INVALID_FIELD`, with the field) for bad input, and UNAVAILABLE
-    (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    """Submits, watches and changes jobs. Served by the gateway. Every call answers INVALID_ARGUMENT (`INVALID_FIELD`, with
+    the field) for bad input, and UNAVAILABLE (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    UNAUTHENTICATED and PERMISSION_DENIED are reserved: no credentials are asked for yet.
     """
 
     @_typing.overload
@@ -52,7 +52,9 @@ class JobServiceStub:
     WatchJob: _grpc.UnaryStreamMultiCallable[_job_service_pb2.WatchJobRequest, _job_pb2.JobEvent]
     """Sends a snapshot, then every change of state in order, then the terminal job, and ends. NOT_FOUND: `JOB_NOT_FOUND`."""
     WatchJobs: _grpc.UnaryStreamMultiCallable[_job_service_pb2.WatchJobsRequest, _job_pb2.JobEvent]
-    """Sends what happens to many jobs from now on, with heartbeats when nothing does."""
+    """Sends what happens to many jobs from now on, with heartbeats when nothing does.
+    Not served yet: UNIMPLEMENTED.
+    """
     WaitJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.WaitJobRequest, _job_pb2.Job]
     """Answers when the job is terminal, or with the job as it is at the timeout. NOT_FOUND: `JOB_NOT_FOUND`."""
     CancelJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.CancelJobRequest, _job_pb2.Job]
@@ -60,33 +62,47 @@ class JobServiceStub:
     NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` if it has succeeded or died; ABORTED: `REVISION_MISMATCH`.
     """
     BatchCancelJobs: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.BatchCancelJobsRequest, _job_service_pb2.BatchCancelJobsResponse]
-    """Cancels every job that a filter means."""
+    """Cancels every job that a filter means.
+    Not served yet: UNIMPLEMENTED.
+    """
     RetryJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.RetryJobRequest, _job_pb2.Job]
     """Queues a terminal job again; `failures` and `crashes` start at 0, `attempt` goes on.
     NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal; ABORTED: `REVISION_MISMATCH`.
     """
     BatchRetryJobs: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.BatchRetryJobsRequest, _job_service_pb2.BatchRetryJobsResponse]
-    """Retries every terminal job that a filter means."""
+    """Retries every terminal job that a filter means.
+    Not served yet: UNIMPLEMENTED.
+    """
     DeleteJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.DeleteJobRequest, _job_service_pb2.DeleteJobResponse]
-    """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal."""
+    """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal.
+    Not served yet: UNIMPLEMENTED.
+    """
     BatchDeleteJobs: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.BatchDeleteJobsRequest, _job_service_pb2.BatchDeleteJobsResponse]
-    """Deletes every terminal job that a filter means."""
+    """Deletes every terminal job that a filter means.
+    Not served yet: UNIMPLEMENTED.
+    """
     ListAttempts: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.ListAttemptsRequest, _job_service_pb2.ListAttemptsResponse]
     """Lists the attempts of a job, oldest first; the last 100. NOT_FOUND: `JOB_NOT_FOUND`."""
     ReadLog: _grpc.UnaryStreamMultiCallable[_job_service_pb2.ReadLogRequest, _job_pb2.LogLine]
     """Sends what a job's handlers logged. NOT_FOUND: `JOB_NOT_FOUND`."""
     ExplainJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.ExplainJobRequest, _job_service_pb2.ExplainJobResponse]
-    """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`."""
+    """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`.
+    Not served yet: UNIMPLEMENTED.
+    """
     SignalJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.SignalJobRequest, _job_service_pb2.SignalJobResponse]
-    """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs."""
+    """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+    Not served yet: UNIMPLEMENTED.
+    """
     QueryJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.QueryJobRequest, _job_service_pb2.QueryJobResponse]
-    """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs."""
+    """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+    Not served yet: UNIMPLEMENTED.
+    """
 
 @_typing.type_check_only
 class JobServiceAsyncStub(JobServiceStub):
-    """Submits, watches and changes jobs. Served by the gateway. Every call answers UNAUTHENTICATED or PERMISSION_DENIED without
-    the right credentials, INVALID_ARGUMENT (`INVALID_FIELD`, with the field) for bad input, and UNAVAILABLE
-    (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    """Submits, watches and changes jobs. Served by the gateway. Every call answers INVALID_ARGUMENT (`INVALID_FIELD`, with
+    the field) for bad input, and UNAVAILABLE (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    UNAUTHENTICATED and PERMISSION_DENIED are reserved: no credentials are asked for yet.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -105,7 +121,9 @@ class JobServiceAsyncStub(JobServiceStub):
     WatchJob: _aio.UnaryStreamMultiCallable[_job_service_pb2.WatchJobRequest, _job_pb2.JobEvent]  # type: ignore[assignment]
     """Sends a snapshot, then every change of state in order, then the terminal job, and ends. NOT_FOUND: `JOB_NOT_FOUND`."""
     WatchJobs: _aio.UnaryStreamMultiCallable[_job_service_pb2.WatchJobsRequest, _job_pb2.JobEvent]  # type: ignore[assignment]
-    """Sends what happens to many jobs from now on, with heartbeats when nothing does."""
+    """Sends what happens to many jobs from now on, with heartbeats when nothing does.
+    Not served yet: UNIMPLEMENTED.
+    """
     WaitJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.WaitJobRequest, _job_pb2.Job]  # type: ignore[assignment]
     """Answers when the job is terminal, or with the job as it is at the timeout. NOT_FOUND: `JOB_NOT_FOUND`."""
     CancelJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.CancelJobRequest, _job_pb2.Job]  # type: ignore[assignment]
@@ -113,32 +131,46 @@ class JobServiceAsyncStub(JobServiceStub):
     NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` if it has succeeded or died; ABORTED: `REVISION_MISMATCH`.
     """
     BatchCancelJobs: _aio.UnaryUnaryMultiCallable[_job_service_pb2.BatchCancelJobsRequest, _job_service_pb2.BatchCancelJobsResponse]  # type: ignore[assignment]
-    """Cancels every job that a filter means."""
+    """Cancels every job that a filter means.
+    Not served yet: UNIMPLEMENTED.
+    """
     RetryJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.RetryJobRequest, _job_pb2.Job]  # type: ignore[assignment]
     """Queues a terminal job again; `failures` and `crashes` start at 0, `attempt` goes on.
     NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal; ABORTED: `REVISION_MISMATCH`.
     """
     BatchRetryJobs: _aio.UnaryUnaryMultiCallable[_job_service_pb2.BatchRetryJobsRequest, _job_service_pb2.BatchRetryJobsResponse]  # type: ignore[assignment]
-    """Retries every terminal job that a filter means."""
+    """Retries every terminal job that a filter means.
+    Not served yet: UNIMPLEMENTED.
+    """
     DeleteJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.DeleteJobRequest, _job_service_pb2.DeleteJobResponse]  # type: ignore[assignment]
-    """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal."""
+    """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal.
+    Not served yet: UNIMPLEMENTED.
+    """
     BatchDeleteJobs: _aio.UnaryUnaryMultiCallable[_job_service_pb2.BatchDeleteJobsRequest, _job_service_pb2.BatchDeleteJobsResponse]  # type: ignore[assignment]
-    """Deletes every terminal job that a filter means."""
+    """Deletes every terminal job that a filter means.
+    Not served yet: UNIMPLEMENTED.
+    """
     ListAttempts: _aio.UnaryUnaryMultiCallable[_job_service_pb2.ListAttemptsRequest, _job_service_pb2.ListAttemptsResponse]  # type: ignore[assignment]
     """Lists the attempts of a job, oldest first; the last 100. NOT_FOUND: `JOB_NOT_FOUND`."""
     ReadLog: _aio.UnaryStreamMultiCallable[_job_service_pb2.ReadLogRequest, _job_pb2.LogLine]  # type: ignore[assignment]
     """Sends what a job's handlers logged. NOT_FOUND: `JOB_NOT_FOUND`."""
     ExplainJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.ExplainJobRequest, _job_service_pb2.ExplainJobResponse]  # type: ignore[assignment]
-    """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`."""
+    """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`.
+    Not served yet: UNIMPLEMENTED.
+    """
     SignalJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.SignalJobRequest, _job_service_pb2.SignalJobResponse]  # type: ignore[assignment]
-    """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs."""
+    """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+    Not served yet: UNIMPLEMENTED.
+    """
     QueryJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.QueryJobRequest, _job_service_pb2.QueryJobResponse]  # type: ignore[assignment]
-    """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs."""
+    """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+    Not served yet: UNIMPLEMENTED.
+    """
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Submits, watches and changes jobs. Served by the gateway. Every call answers UNAUTHENTICATED or PERMISSION_DENIED without
-    the right credentials, INVALID_ARGUMENT (`INVALID_FIELD`, with the field) for bad input, and UNAVAILABLE
-    (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    """Submits, watches and changes jobs. Served by the gateway. Every call answers INVALID_ARGUMENT (`INVALID_FIELD`, with
+    the field) for bad input, and UNAVAILABLE (`BACKEND_UNAVAILABLE`, with RetryInfo) while a dependency is down.
+    UNAUTHENTICATED and PERMISSION_DENIED are reserved: no credentials are asked for yet.
     """
 
     @_abc_1.abstractmethod
@@ -197,7 +229,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.WatchJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_job_pb2.JobEvent], _abc.AsyncIterator[_job_pb2.JobEvent]]:
-        """Sends what happens to many jobs from now on, with heartbeats when nothing does."""
+        """Sends what happens to many jobs from now on, with heartbeats when nothing does.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def WaitJob(
@@ -223,7 +257,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.BatchCancelJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.BatchCancelJobsResponse, _abc.Awaitable[_job_service_pb2.BatchCancelJobsResponse]]:
-        """Cancels every job that a filter means."""
+        """Cancels every job that a filter means.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def RetryJob(
@@ -241,7 +277,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.BatchRetryJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.BatchRetryJobsResponse, _abc.Awaitable[_job_service_pb2.BatchRetryJobsResponse]]:
-        """Retries every terminal job that a filter means."""
+        """Retries every terminal job that a filter means.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def DeleteJob(
@@ -249,7 +287,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.DeleteJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.DeleteJobResponse, _abc.Awaitable[_job_service_pb2.DeleteJobResponse]]:
-        """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal."""
+        """Deletes a terminal job. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it is terminal.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def BatchDeleteJobs(
@@ -257,7 +297,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.BatchDeleteJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.BatchDeleteJobsResponse, _abc.Awaitable[_job_service_pb2.BatchDeleteJobsResponse]]:
-        """Deletes every terminal job that a filter means."""
+        """Deletes every terminal job that a filter means.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def ListAttempts(
@@ -281,7 +323,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.ExplainJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.ExplainJobResponse, _abc.Awaitable[_job_service_pb2.ExplainJobResponse]]:
-        """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`."""
+        """Says in words why a job is not running. NOT_FOUND: `JOB_NOT_FOUND`.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def SignalJob(
@@ -289,7 +333,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.SignalJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.SignalJobResponse, _abc.Awaitable[_job_service_pb2.SignalJobResponse]]:
-        """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs."""
+        """Sends a message to a running handler. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def QueryJob(
@@ -297,6 +343,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_service_pb2.QueryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_service_pb2.QueryJobResponse, _abc.Awaitable[_job_service_pb2.QueryJobResponse]]:
-        """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs."""
+        """Asks a running handler a question. NOT_FOUND: `JOB_NOT_FOUND`; FAILED_PRECONDITION: `WRONG_STATE` unless it runs.
+        Not served yet: UNIMPLEMENTED.
+        """
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -114,6 +114,7 @@ class QueueServiceServicer:
 
     def PurgeQueue(self, request, context):
         """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,6 +122,7 @@ class QueueServiceServicer:
 
     def WatchQueues(self, request, context):
         """Sends the queues, and again whenever they change, at most once a second.
+        Not served yet: UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

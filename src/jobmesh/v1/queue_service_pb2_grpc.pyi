@@ -45,9 +45,13 @@ class QueueServiceStub:
     ResumeQueue: _grpc.UnaryUnaryMultiCallable[_queue_service_pb2.ResumeQueueRequest, _queue_pb2.Queue]
     """Starts jobs again, the oldest first. NOT_FOUND: `QUEUE_NOT_FOUND`."""
     PurgeQueue: _grpc.UnaryUnaryMultiCallable[_queue_service_pb2.PurgeQueueRequest, _queue_service_pb2.PurgeQueueResponse]
-    """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`."""
+    """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`.
+    Not served yet: UNIMPLEMENTED.
+    """
     WatchQueues: _grpc.UnaryStreamMultiCallable[_queue_service_pb2.WatchQueuesRequest, _queue_service_pb2.WatchQueuesResponse]
-    """Sends the queues, and again whenever they change, at most once a second."""
+    """Sends the queues, and again whenever they change, at most once a second.
+    Not served yet: UNIMPLEMENTED.
+    """
 
 @_typing.type_check_only
 class QueueServiceAsyncStub(QueueServiceStub):
@@ -65,9 +69,13 @@ class QueueServiceAsyncStub(QueueServiceStub):
     ResumeQueue: _aio.UnaryUnaryMultiCallable[_queue_service_pb2.ResumeQueueRequest, _queue_pb2.Queue]  # type: ignore[assignment]
     """Starts jobs again, the oldest first. NOT_FOUND: `QUEUE_NOT_FOUND`."""
     PurgeQueue: _aio.UnaryUnaryMultiCallable[_queue_service_pb2.PurgeQueueRequest, _queue_service_pb2.PurgeQueueResponse]  # type: ignore[assignment]
-    """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`."""
+    """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`.
+    Not served yet: UNIMPLEMENTED.
+    """
     WatchQueues: _aio.UnaryStreamMultiCallable[_queue_service_pb2.WatchQueuesRequest, _queue_service_pb2.WatchQueuesResponse]  # type: ignore[assignment]
-    """Sends the queues, and again whenever they change, at most once a second."""
+    """Sends the queues, and again whenever they change, at most once a second.
+    Not served yet: UNIMPLEMENTED.
+    """
 
 class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads and changes queues. Served by the gateway; fails as JobService does."""
@@ -118,7 +126,9 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queue_service_pb2.PurgeQueueRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queue_service_pb2.PurgeQueueResponse, _abc.Awaitable[_queue_service_pb2.PurgeQueueResponse]]:
-        """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`."""
+        """Cancels every job that waits in the queue. NOT_FOUND: `QUEUE_NOT_FOUND`.
+        Not served yet: UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def WatchQueues(
@@ -126,6 +136,8 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queue_service_pb2.WatchQueuesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_queue_service_pb2.WatchQueuesResponse], _abc.AsyncIterator[_queue_service_pb2.WatchQueuesResponse]]:
-        """Sends the queues, and again whenever they change, at most once a second."""
+        """Sends the queues, and again whenever they change, at most once a second.
+        Not served yet: UNIMPLEMENTED.
+        """
 
 def add_QueueServiceServicer_to_server(servicer: QueueServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

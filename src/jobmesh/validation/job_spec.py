@@ -46,9 +46,12 @@ def _delay(value: Any, path: str, found: Violations) -> None:
     check_duration(value, path, found, DELAY)
 
 
+_UNBUILT_RESTARTS = (RestartPolicy.RESTART_POLICY_ALWAYS, RestartPolicy.RESTART_POLICY_NEVER)
+
+
 def _restart(value: int, path: str, found: Violations) -> None:
-    if value == RestartPolicy.RESTART_POLICY_ALWAYS:
-        found.add(path, f"RESTART_POLICY_ALWAYS {NOT_SUPPORTED}")
+    if value in _UNBUILT_RESTARTS:
+        found.add(path, f"{RestartPolicy.Name(value)} {NOT_SUPPORTED}")
     else:
         check_enum(value, path, found, RestartPolicy.DESCRIPTOR)
 

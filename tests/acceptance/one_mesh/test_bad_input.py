@@ -20,7 +20,7 @@ from jobmesh.channels import open_channel
 from jobmesh.ids import new_id
 from jobmesh.v1 import job_service_pb2 as pb
 from jobmesh.v1 import queue_service_pb2 as queue_pb
-from jobmesh.v1.job_pb2 import JobFilter, JobSpec, Payload, RetryPolicy
+from jobmesh.v1.job_pb2 import JobFilter, JobSpec, Payload, RestartPolicy, RetryPolicy
 from jobmesh.v1.queue_pb2 import Queue, RateLimit
 from jobmesh.v1.queue_service_pb2_grpc import QueueServiceStub
 from tests.support import programs
@@ -87,6 +87,9 @@ def raw(data: bytes, content_type: str = "") -> Payload:
     return Payload(data=data, content_type=content_type)
 
 
+ALWAYS, NEVER = RestartPolicy.RESTART_POLICY_ALWAYS, RestartPolicy.RESTART_POLICY_NEVER
+
+
 def retry(**settings: Any) -> RetryPolicy:
     return RetryPolicy(**settings)
 
@@ -138,6 +141,8 @@ BAD_JOBS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a time with odd nanos": ({"run_at": Timestamp(nanos=10**9)}, {"job.run_at"}),
     "a negative delay": ({"delay": Duration(nanos=-1)}, {"job.delay"}),
     "an unknown restart policy": ({"restart": 99}, {"job.restart"}),
+    "a job that runs for ever": ({"restart": ALWAYS}, {"job.restart"}),
+    "a job that runs once at most": ({"restart": NEVER}, {"job.restart"}),
     "a NUL byte in a label": ({"labels": {"a": "b\0c"}}, {'job.labels["a"]'}),
     "a NUL byte in a label's name": ({"labels": {"a\0b": "c"}}, {'job.labels["a\\x00b"]'}),
     "an empty label": ({"labels": {"a": ""}}, {'job.labels["a"]'}),

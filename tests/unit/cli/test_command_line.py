@@ -67,6 +67,7 @@ def test_the_list_of_commands_has_all_of_them(capsys: pytest.CaptureFixture[str]
     [
         ([], "Usage"),
         (["sumbit"], "No such command 'sumbit'"),
+        (["--namespace", "other", "list"], "'--namespace': 'other' is not 'default'"),
         (["get"], "Missing argument 'ID'"),
         (["get", "j", "--colour"], "No such option"),
         (["submit", "t", "{month: 3}"], "malformed JSON at line 1, column 2"),

@@ -135,6 +135,15 @@ def test_a_secret_may_come_from_a_file_and_is_never_shown(tmp_path: Path) -> Non
     assert describe(settings)["port"] == 7480
 
 
+def test_the_default_of_a_secret_is_none_and_is_shown() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Urls:
+        url: str = setting("nats://127.0.0.1:4222", secret=True)
+
+    (info,) = settings_of(Urls)
+    assert info.shown_default == "nats://127.0.0.1:4222"
+
+
 def test_a_secret_of_the_wrong_type_is_not_repeated() -> None:
     @dataclasses.dataclass(frozen=True)
     class Keys:
