@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import socket
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import grpc
 import grpc.aio
+
+log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 16 << 20
 
@@ -119,24 +122,36 @@ def target_uri(targets: Sequence[str] | str) -> str:
 async def resolve(targets: Sequence[str] | str, timeout: float = 5.0) -> list[str]:
     """The targets with their names replaced by IP addresses, in order, without duplicates.
 
-    One name alone is left to gRPC, which follows changes of its DNS records.
+    One name alone is left to gRPC, which follows changes of its DNS records; of several the
+    addresses stay as they are now. Those that are unknown now, as a replica may just be starting,
+    are left out with a warning.
 
-    It raises OSError for an unknown name, TimeoutError without an answer in ``timeout`` seconds.
+    It raises OSError if all are unknown, TimeoutError without an answer in ``timeout`` seconds.
     """
     if isinstance(targets, str):
         targets = targets.split(",")
     named = [target.strip() for target in targets if target.strip()]
     if len(named) < 2:
         return named
-    loop = asyncio.get_running_loop()
     found: dict[str, None] = {}
+    unknown: list[str] = []
     async with asyncio.timeout(timeout):
         for host, port in map(split_address, named):
-            records = await loop.getaddrinfo(
-                host, port, family=socket.AF_INET, type=socket.SOCK_STREAM
-            )
-            found.update((join_address(str(record[4][0]), port), None) for record in records)
+            try:
+                found.update(dict.fromkeys(await _addresses(host, port)))
+            except socket.gaierror as error:
+                unknown.append(f"{host} ({error.strerror})")
+    if not found:
+        raise OSError(f"unknown: {', '.join(unknown)}")
+    if unknown:
+        log.warning("goes without what cannot be resolved: %s", ", ".join(unknown))
     return list(found)
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    records = await loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
+    return [join_address(str(record[4][0]), port) for record in records]
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -58,3 +58,12 @@ def test_health_checks_can_be_left_out() -> None:
 async def test_several_names_are_resolved_and_one_is_left_to_grpc() -> None:
     assert await resolve("localhost:1,127.0.0.1:2,localhost:1") == ["127.0.0.1:1", "127.0.0.1:2"]
     assert await resolve(["mesh.example:1"]) == ["mesh.example:1"]
+
+
+async def test_a_name_that_is_unknown_does_not_keep_one_from_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert await resolve("gone.invalid:1,127.0.0.1:2") == ["127.0.0.1:2"]
+    assert "gone.invalid" in caplog.text
+    with pytest.raises(OSError, match=r"gone\.invalid.*lost\.invalid"):
+        await resolve("gone.invalid:1,lost.invalid:2")

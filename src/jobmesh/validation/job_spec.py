@@ -46,12 +46,14 @@ def _delay(value: Any, path: str, found: Violations) -> None:
     check_duration(value, path, found, DELAY)
 
 
-_UNBUILT_RESTARTS = (RestartPolicy.RESTART_POLICY_ALWAYS, RestartPolicy.RESTART_POLICY_NEVER)
+_UNBUILT_RESTARTS: dict[int, str] = {
+    RestartPolicy.Value(name): name for name in ("RESTART_POLICY_ALWAYS", "RESTART_POLICY_NEVER")
+}
 
 
 def _restart(value: int, path: str, found: Violations) -> None:
     if value in _UNBUILT_RESTARTS:
-        found.add(path, f"{RestartPolicy.Name(value)} {NOT_SUPPORTED}")
+        found.add(path, f"{_UNBUILT_RESTARTS[value]} {NOT_SUPPORTED}")
     else:
         check_enum(value, path, found, RestartPolicy.DESCRIPTOR)
 
