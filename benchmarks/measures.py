@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -11,7 +11,7 @@ import asyncpg
 import grpc.aio
 
 from benchmarks.figures import Figure
-from benchmarks.floors import nats, postgres, unary
+from benchmarks.floors import nats, paced, postgres, unary
 from benchmarks.mesh import Mesh
 from benchmarks.ours import drain, firings, latency, limited, submits
 from benchmarks.ours.requests import submission
@@ -161,9 +161,14 @@ class Latency:
 
     def __init__(self) -> None:
         self._rounds: list[latency.StartLatencies] = []
+        self._floors: list[list[float]] = []
 
     async def round(self, bench: Bench) -> None:
         scale = bench.scale
+        async with bench.bare_server() as channel:
+            request, dsn = submission("bench.begun"), bench.mesh.dsn
+            pace = scale.latency_rate, scale.latency_seconds
+            self._floors.append(await paced.two_calls_and_a_row(channel, dsn, request, *pace))
         async with bench.mesh.runner():
             # Connections, caches and plans are warm on a mesh that has run for a second.
             await latency.start_latencies(bench.channel, scale.latency_rate, 1.0)
@@ -176,7 +181,9 @@ class Latency:
         handler = [found.handler for found in self._rounds]
         recorded = [found.recorded for found in self._rounds]
         return [
-            _milliseconds("start latency p50 (submit → handler)", handler, 50, most=5.0),
+            _milliseconds(
+                "start latency p50 (submit → handler)", handler, 50, most=5.0, floors=self._floors
+            ),
             _milliseconds("start latency p99 (submit → handler)", handler, 99),
             _milliseconds("start latency p50 (create_time → start_time)", recorded, 50),
             _milliseconds("start latency p99 (create_time → start_time)", recorded, 99),
@@ -220,10 +227,20 @@ async def _drain(bench: Bench) -> float:
 
 
 def _milliseconds(
-    name: str, rounds: list[list[float]], percent: float, most: float | None = None
+    name: str,
+    rounds: list[list[float]],
+    percent: float,
+    most: float | None = None,
+    floors: Sequence[list[float]] = (),
 ) -> Figure:
-    values = tuple(latency.percentile(values, percent) for values in rounds)
-    return Figure(name=name, unit="ms", ours=values, most=most)
+    return Figure(
+        name=name,
+        unit="ms",
+        ours=tuple(latency.percentile(values, percent) for values in rounds),
+        floor=tuple(latency.percentile(values, percent) for values in floors),
+        floor_name="two unary calls and a row",
+        most=most,
+    )
 
 
 def memory_figures(peaks: dict[str, int]) -> list[Figure]:

@@ -26,7 +26,9 @@ def _cells(figure: Figure) -> tuple[str, ...]:
     return (
         figure.name,
         f"{_number(figure.value)} {figure.unit}",
-        "" if floor is None else f"{_number(floor)}/s",
+        ""
+        if floor is None
+        else f"{_number(floor)}{'/s' if figure.unit.endswith('/s') else f' {figure.unit}'}",
         "" if ratio is None else f"{ratio:.2f}",
         figure.target,
         "" if figure.target == "–" else ("yes" if figure.ok else "NO"),

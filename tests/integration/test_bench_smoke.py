@@ -48,7 +48,7 @@ async def test_every_figure_is_measured() -> None:
     assert {figure["name"] for figure in figures} == FIGURES
     assert all(figure["value"] > 0 for figure in figures)
     with_floor = [figure for figure in figures if figure["floor"]]
-    assert len(with_floor) == 3
+    assert len(with_floor) == 4
     assert all(figure["ratio"] > 0 for figure in with_floor)
 
 
