@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +20,7 @@ MOST_KEY_CHARACTERS = 200
 AT_ONCE = 16
 """Results of one attempt that may be on their way to be stored."""
 STORE_SECONDS = 5.0
-"""For a result to be stored although its handler was told to stop meanwhile."""
+"""For results to be stored although their handler was told to stop meanwhile."""
 
 Function = Callable[[], Any]
 
@@ -67,25 +68,51 @@ class StepBook:
 
 
 class AsyncSteps:
-    """Steps of an ``async`` handler; those of one key take turns."""
+    """Steps of an ``async`` handler; those of one key take turns.
+
+    A stop loses no result: a step that is cancelled ends once all that is there by then is stored,
+    or after STORE_SECONDS.
+    """
 
     def __init__(self, book: StepBook) -> None:
         self._book = book
         self._locks: dict[str, asyncio.Lock] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._storing: set[asyncio.Task[bytes]] = set()
 
     async def once(self, key: str, function: Function, kind: type[Any] | None) -> Any:
         """See :meth:`jobmesh.JobContext.once`."""
         require_key(key)
-        async with self._turn(key):
-            data = await asyncio.wrap_future(self._book.find(key))
-            if data is None:
-                result = function()
-                if inspect.isawaitable(result):
-                    result = await result
-                async with self._room:
-                    data = await _through_a_stop(self._book.store(key, result))
+        try:
+            async with self._turn(key):
+                data = await self._data_of(key, function)
+        except asyncio.CancelledError:
+            # Not its own result alone: a handler that gathers steps ends with the first that ends,
+            # and what a handler has not stored by its end is not stored any more.
+            await self.settle()
+            raise
         return decoded(data, kind)
+
+    async def settle(self) -> None:
+        """Wait until the results that are there by now are stored, STORE_SECONDS at most."""
+        await _at_most(STORE_SECONDS, set(self._storing))
+
+    async def _data_of(self, key: str, function: Function) -> bytes:
+        data = await asyncio.wrap_future(self._book.find(key))
+        if data is not None:
+            return data
+        result = function()
+        if inspect.isawaitable(result):
+            result = await result
+        storing = asyncio.create_task(self._store(key, result), name="store a step")
+        self._storing.add(storing)
+        storing.add_done_callback(self._storing.discard)
+        return await _through_a_stop(storing)
+
+    async def _store(self, key: str, result: object) -> bytes:
+        # The place is taken only now: functions that take long keep no other's result waiting.
+        async with self._room:
+            return await asyncio.wrap_future(self._book.store(key, result))
 
     def _turn(self, key: str) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())  # as many as a job may have steps
@@ -128,15 +155,26 @@ def decoded(data: bytes, kind: type[Any] | None) -> Any:
     return msgspec.json.decode(data, type=kind, dec_hook=codec.decode_foreign)
 
 
-async def _through_a_stop(storing: Future[T]) -> T:
+async def _through_a_stop(storing: asyncio.Task[T]) -> T:
     """Its result; a handler that is told to stop meanwhile does so once it is stored.
 
     What the step did is done: an attempt that ended before its result was stored would have the
-    next one do it again.
+    next one do it again. After STORE_SECONDS it is given up.
     """
-    waiting: Awaitable[T] = asyncio.wrap_future(storing)
     try:
-        return await asyncio.shield(waiting)
+        await asyncio.wait([storing])
     except asyncio.CancelledError:
-        await asyncio.wait([asyncio.ensure_future(waiting)], timeout=STORE_SECONDS)
+        await _at_most(STORE_SECONDS, {storing})
+        storing.cancel()
+        await asyncio.gather(storing, return_exceptions=True)
         raise
+    return storing.result()
+
+
+async def _at_most(seconds: float, tasks: set[asyncio.Task[Any]]) -> None:
+    """Wait for the tasks, and be stopped by nothing but the time: whoever waits was told to."""
+    clock = asyncio.get_running_loop().time
+    ends = clock() + seconds
+    while (left := ends - clock()) > 0 and (tasks := {task for task in tasks if not task.done()}):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(tasks, timeout=left)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import grpc
@@ -44,13 +45,26 @@ class Connection:
     patience: float
     credentials: Credentials
 
+    @property
+    def patience_once_begun(self) -> float:
+        """For what goes on until its job ends: the longer of ``patience`` and ``timeout``.
+
+        Also whoever wants to hear at once that no mesh is there wants it to survive a rollout.
+        """
+        return max(self.patience, self.timeout)
+
 
 class Calls:
-    """The channel to the gateways and the calls made through it."""
+    """The channel to the gateways and the calls made through it.
+
+    Once it is closed, calls raise a JobmeshError with the reason ``CLIENT_CLOSED``, also those that
+    other tasks are in the middle of.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._channel: grpc.aio.Channel | None = None
+        self._was_closed = False
         self._jobs: JobServiceAsyncStub
         self._queues: QueueServiceAsyncStub
         self._schedules: ScheduleServiceAsyncStub
@@ -81,7 +95,9 @@ class Calls:
         return self._mesh
 
     def require_open(self) -> None:
-        """Raise RuntimeError unless there is a channel."""
+        """Raise RuntimeError if there is no channel yet, JobmeshError if there is none any more."""
+        if self._was_closed:
+            raise _client_closed()
         if self._channel is None:
             raise RuntimeError(
                 "the client is not connected: use `async with jobmesh.connect(...) as mesh:`"
@@ -96,6 +112,7 @@ class Calls:
         """
         targets = await self._targets()
         self._channel = open_channel(targets, SERVICES)
+        self._was_closed = False
         self._jobs = job_service_pb2_grpc.JobServiceStub(self._channel)
         self._queues = queue_service_pb2_grpc.QueueServiceStub(self._channel)
         self._schedules = schedule_service_pb2_grpc.ScheduleServiceStub(self._channel)
@@ -107,6 +124,7 @@ class Calls:
         """End all calls and close the channel; may be called again."""
         channel, self._channel = self._channel, None
         if channel is not None:
+            self._was_closed = True
             await channel.close(None)
 
     async def _targets(self) -> list[str]:
@@ -126,36 +144,35 @@ class Calls:
         except TimeoutError:
             pass  # the first call will say what is wrong
 
-    async def unary(
-        self,
-        method: grpc.aio.UnaryUnaryMultiCallable[Q, R],
-        request: Q,
-        *,
-        timeout: float | None = None,
-    ) -> R:
+    async def unary(self, method: grpc.aio.UnaryUnaryMultiCallable[Q, R], request: Q) -> R:
         """The answer to a call that may be repeated: it is, while the mesh is unavailable.
 
-        Args:
-            timeout: seconds for all tries together; the connection's by default.
+        All tries together take the connection's timeout at the longest.
 
         Raises:
             JobmeshError: of the kind that the mesh answered.
         """
         clock = asyncio.get_running_loop().time
-        deadline = clock() + (self.connection.timeout if timeout is None else timeout)
-        patience = Patience(min(self.connection.patience, deadline - clock()))
+        deadline = clock() + self.connection.timeout
+        patience = Patience(min(self.connection.patience, self.connection.timeout))
         while True:
             try:
-                return await method(
-                    request,
-                    timeout=max(deadline - clock(), 0.001),
-                    metadata=self.connection.credentials.metadata(),
-                )
-            except grpc.aio.AioRpcError as error:
-                failure = self.explain(error)
-                if not isinstance(failure, Unavailable):
-                    raise failure from error
+                return await self.try_once(method, request, timeout=max(deadline - clock(), 0.001))
+            except Unavailable as error:
+                failure = error
             await patience.pause(failure)
+
+    async def try_once(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[Q, R], request: Q, *, timeout: float
+    ) -> R:
+        """The answer to one try; for callers with a patience of their own.
+
+        Raises:
+            JobmeshError: of the kind that the mesh answered.
+        """
+        metadata = self.connection.credentials.metadata()
+        with self._errors_as_ours():
+            return await method(request, timeout=timeout, metadata=metadata)
 
     async def stream(
         self,
@@ -169,14 +186,30 @@ class Calls:
         Raises:
             JobmeshError: of the kind that the stream ended with.
         """
-        call = method(request, timeout=timeout, metadata=self.connection.credentials.metadata())
+        metadata = self.connection.credentials.metadata()
+        with self._errors_as_ours():
+            call = method(request, timeout=timeout, metadata=metadata)
+            try:
+                async for message in call:
+                    yield message
+            finally:
+                call.cancel()
+
+    @contextlib.contextmanager
+    def _errors_as_ours(self) -> Iterator[None]:
+        """What gRPC raises, as a JobmeshError; only a cancellation of the task itself stays one."""
+        channel = self._channel
         try:
-            async for message in call:
-                yield message
+            yield
         except grpc.aio.AioRpcError as error:
             raise self.explain(error) from error
-        finally:
-            call.cancel()
+        except grpc.aio.UsageError as error:
+            raise _client_closed() from error  # between two tries
+        except asyncio.CancelledError:
+            # A closed channel ends its calls as if the tasks that wait for them were cancelled.
+            if self._channel is channel or _is_cancelled():
+                raise
+            raise _client_closed() from None
 
     def explain(self, error: grpc.aio.AioRpcError) -> JobmeshError:
         """The failure as an error of ours that says where we tried."""
@@ -191,6 +224,18 @@ class Calls:
         if isinstance(failure, DeadlineExceeded):
             return DeadlineExceeded(f"no answer from the mesh at {address} in time")
         return failure
+
+
+def _client_closed() -> JobmeshError:
+    # Nothing that is worth being tried again, as Unavailable is.
+    return JobmeshError(
+        "the client was closed", code=grpc.StatusCode.CANCELLED, reason="CLIENT_CLOSED"
+    )
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def cause_of(details: str) -> str:

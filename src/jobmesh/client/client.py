@@ -42,7 +42,7 @@ def connect(
         namespace: reserved; everything is in ``default``.
         timeout: seconds that a call may take, all its tries together.
         patience: seconds for which a call tries again while no gateway answers; as ``timeout`` by
-            default. A watch that has begun tries for the longer of the two.
+            default. A watch, or a log, that has begun tries for the longer of the two.
 
     Raises:
         ValueError: the namespace is another one; on entering, if the address is malformed.

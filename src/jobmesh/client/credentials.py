@@ -26,7 +26,8 @@ class Credentials:
         """What to send along with a call.
 
         Raises:
-            Unauthenticated: the token's file cannot be read.
+            Unauthenticated: the token's file cannot be read, or what is in it cannot be sent; the
+                message names the file, and tells nothing of what is in it.
         """
         if self._file is not None:
             self._read(self._file)
@@ -36,10 +37,10 @@ class Credentials:
         try:
             stat = file.stat()
             if self._stamp != (stamp := (stat.st_mtime_ns, stat.st_size)):
-                self._metadata = self._build(file.read_text("ascii").strip())
+                self._metadata = self._build(_token_in(file))
                 self._stamp = stamp
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no ASCII text"
+        except OSError as error:
+            why = error.strerror or type(error).__name__
             raise Unauthenticated(f"the token file {file} cannot be read: {why}") from error
 
     def _build(self, token: str) -> Metadata:
@@ -49,3 +50,13 @@ class Credentials:
         if self._namespace:
             entries.append(("jobmesh-namespace", self._namespace))
         return tuple(entries)
+
+
+def _token_in(file: Path) -> str:
+    # Looked at here: gRPC would refuse it with an error that names neither file nor reason.
+    data = file.read_bytes().strip()
+    if not (data.isascii() and data.decode("ascii").isprintable()):
+        raise Unauthenticated(
+            f"the token file {file} cannot be used: a token is one line of printable ASCII"
+        )
+    return data.decode("ascii")

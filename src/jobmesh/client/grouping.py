@@ -23,8 +23,6 @@ Answer = job_service_pb2.SubmitJobResponse | JobmeshError
 # What one call carries at most, by the contract.
 MOST_JOBS = 10_000
 MOST_BYTES = 8 << 20
-# A field's tag and length around each request of a batch.
-ENVELOPE_BYTES = 8
 # Smaller groups than the contract allows: the first of a group waits for the last.
 GROUP_JOBS = 1000
 GROUP_BYTES = 4 << 20

@@ -70,8 +70,7 @@ async def watch_job(
 
 
 def _once_begun(calls: Calls, patience: Patience, begun: bool) -> Patience:
-    # Also whoever wants to hear at once that no mesh is there wants a watch to survive a rollout.
     if begun:
         patience.reset()
         return patience
-    return Patience(max(calls.connection.patience, calls.connection.timeout))
+    return Patience(calls.connection.patience_once_begun)

@@ -6,10 +6,18 @@ It speaks the contract over a real gRPC server; jobs move only when a test says 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
-from jobmesh.errors import JobmeshError, NotFound, RevisionMismatch, WrongState, to_status
+from jobmesh.errors import (
+    InvalidField,
+    JobmeshError,
+    NotFound,
+    RevisionMismatch,
+    WrongState,
+    to_status,
+)
 from jobmesh.ids import new_id
 from jobmesh.v1 import (
     job_pb2,
@@ -21,6 +29,7 @@ from jobmesh.v1 import (
 )
 
 TERMINAL = (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_CANCELLED, job_pb2.JOB_STATE_DEAD)
+MOST_BYTES = 8 << 20  # of a batch, as it comes
 
 
 class Jobs(job_service_pb2_grpc.JobServiceServicer):
@@ -31,6 +40,7 @@ class Jobs(job_service_pb2_grpc.JobServiceServicer):
         self.lines: dict[str, list[job_pb2.LogLine]] = {}
         self.by_request: dict[str, str] = {}
         self.submit_calls: list[int] = []
+        self.calls: Counter[str] = Counter()  # of those that a test may await
         self.fail: list[JobmeshError] = []
         self.lose: list[JobmeshError] = []  # after the call has taken effect
         self.refuse: dict[str, JobmeshError] = {}  # by type
@@ -45,7 +55,10 @@ class Jobs(job_service_pb2_grpc.JobServiceServicer):
         return self._store(request)
 
     async def BatchSubmitJobs(self, request: Any, context: Any) -> Any:
+        self.calls["BatchSubmitJobs"] += 1
         await self._enter(len(request.requests))
+        if request.ByteSize() > MOST_BYTES:
+            raise InvalidField("requests", f"has {request.ByteSize()} bytes")
         response = job_service_pb2.BatchSubmitJobsResponse()
         for each in request.requests:
             refusal = self.refuse.get(each.job.type)
@@ -58,6 +71,7 @@ class Jobs(job_service_pb2_grpc.JobServiceServicer):
         return response
 
     async def GetJob(self, request: Any, context: Any) -> Any:
+        self.calls["GetJob"] += 1
         await self._enter()
         return self._find(request.job_id)
 
@@ -75,6 +89,7 @@ class Jobs(job_service_pb2_grpc.JobServiceServicer):
         )
 
     async def WaitJob(self, request: Any, context: Any) -> Any:
+        self.calls["WaitJob"] += 1
         await self._enter()
         timeout = request.timeout.ToTimedelta().total_seconds()
         try:
@@ -85,6 +100,7 @@ class Jobs(job_service_pb2_grpc.JobServiceServicer):
         return self._find(request.job_id)
 
     async def WatchJob(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        self.calls["WatchJob"] += 1
         self.watches.append(request.after_revision)
         await self._enter()
         job = self._find(request.job_id)
@@ -127,11 +143,15 @@ class Jobs(job_service_pb2_grpc.JobServiceServicer):
         )
 
     async def ReadLog(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        self.calls["ReadLog"] += 1
         await self._enter()
         for line in self.lines.get(request.job_id, []):
             if line.sequence > request.after_sequence:
                 yield line
                 await self._enter()
+        while request.follow and self._find(request.job_id).state not in TERMINAL:
+            async with self._changed:
+                await self._changed.wait()
 
     async def move(
         self,

@@ -127,6 +127,15 @@ async def test_many_jobs_are_cut_into_calls_that_fit(
     assert gateway.jobs.submit_calls == [8, 1]
 
 
+async def test_the_bytes_around_each_of_many_jobs_count_as_well(
+    gateway: Gateway, mesh: jobmesh.Client
+) -> None:
+    text = "x" * 2000
+    jobs = await mesh.submit_many(("t", {"text": text}) for _ in range(5000))
+    assert len({job.id for job in jobs}) == 5000
+    assert len(gateway.jobs.submit_calls) == 2
+
+
 async def test_prepared_submissions_sent_twice_are_the_same_jobs(mesh: jobmesh.Client) -> None:
     prepared = [mesh.prepare("t", n=n) for n in range(3)]
     first = await mesh.submit_many(prepared)

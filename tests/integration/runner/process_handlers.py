@@ -143,6 +143,11 @@ async def steps_stopped(job: JobContext) -> None:
     await job.once("done", lambda: "done")
 
 
+@app.task("steps.many")
+async def steps_many(job: JobContext, count: int) -> None:
+    await asyncio.gather(*(job.once(f"{n}", partial(_by, f"{n}", 1)) for n in range(count)))
+
+
 @app.task("steps.lost")
 async def steps_lost(job: JobContext) -> str:
     try:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from jobmesh.steps import AT_ONCE
 from jobmesh.v1.job_pb2 import Payload
 from jobmesh.v1.runner_service_pb2 import Assignment, ReportStatus
 from tests.integration.runner.conftest import Start
@@ -118,6 +119,28 @@ async def test_a_handler_that_is_told_to_stop_still_stores_what_it_has_done(
     assert link.reports == []
     link.settle(link.all("step")[0])
     assert (await link.report_of(claim)).WhichOneof("outcome") == "cancelled"
+
+
+async def test_a_handler_that_is_told_to_stop_stores_also_what_waits_for_its_turn(
+    peer: Peer, runner: Start
+) -> None:
+    peer.rules = Rules(stores_steps=False)
+    link = await begin(peer, runner(peer, app=APP))
+    link.assign(claim := job("steps.many", count=40))
+    await until(lambda: len(link.all("step")) == AT_ONCE)
+    link.cancel(claim)
+    settled = 0
+
+    def is_over() -> bool:
+        nonlocal settled
+        for step in link.all("step")[settled:]:
+            link.settle(step)
+            settled += 1
+        return bool(link.reports)
+
+    await until(is_over, describe=lambda: sorted(key for _, key in link.steps))
+    assert (await link.report_of(claim)).WhichOneof("outcome") == "cancelled"
+    assert len(link.steps) == 40
 
 
 @pytest.mark.parametrize("task", ["beat", "beat.process"])

@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobmesh import App, InvalidArguments, JobContext, PayloadTooLarge, Retry
 from jobmesh.client.chunks import chunks
+from jobmesh.client.grouping import MOST_BYTES, MOST_JOBS
 from jobmesh.client.options import SubmitOptions
 from jobmesh.client.submission import Submission, prepare
 from jobmesh.v1 import job_pb2, job_service_pb2
@@ -131,3 +132,29 @@ def test_chunks_keep_order_and_limits(sizes: list[int], most_items: int, most_by
     for run in runs:
         assert 1 <= len(run) <= most_items
         assert len(run) == 1 or sum(item.size for item in run) <= most_bytes
+
+
+def of_size(data: int) -> Submission:
+    request = job_service_pb2.SubmitJobRequest(request_id="r")
+    request.job.payload.data = b"x" * data
+    return Submission(request, request.ByteSize())
+
+
+# As many small jobs in a row, or a few large ones, as make a batch.
+SMALL = st.tuples(st.integers(0, 3000), st.integers(1, 5000))
+LARGE = st.tuples(st.integers(100_000, 4 << 20), st.integers(1, 3))
+
+
+@settings(max_examples=30)
+@example([(2000, 5000)])
+@example([(0, 10_001)])
+@example([(4 << 20, 2), (0, 3)])
+@given(st.lists(SMALL | LARGE, min_size=1, max_size=5))
+def test_no_batch_is_larger_on_the_wire_than_a_gateway_takes(runs: list[tuple[int, int]]) -> None:
+    jobs = [job for size, count in runs for job in [of_size(size)] * count]
+    for chunk in chunks(jobs, MOST_JOBS, MOST_BYTES):
+        batch = job_service_pb2.BatchSubmitJobsRequest(
+            requests=[job.request for job in chunk], partial=True
+        )
+        assert batch.ByteSize() <= MOST_BYTES
+        assert len(batch.requests) <= MOST_JOBS

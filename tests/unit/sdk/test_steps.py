@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from jobmesh import App, JobContext, NotSerializable, PayloadTooLarge, SyncJobContext
-from jobmesh.steps import AsyncSteps, StepBook, SyncSteps
+from jobmesh import steps as steps_module
+from jobmesh.steps import AT_ONCE, AsyncSteps, Function, StepBook, SyncSteps
 from jobmesh.testing import Setting, run_task
 from tests.support.wait import until
 
@@ -119,6 +121,12 @@ class Store:
         self.asked.append(f"store {key}")
         return self._answer(self.stored.setdefault(key, data))
 
+    def answer_all(self) -> None:
+        """Answer those that wait."""
+        waiting, self.waiting = self.waiting, []
+        for done, value in waiting:
+            done.set_result(value)
+
     def _answer(self, value: Any) -> Future[Any]:
         done: Future[Any] = Future()
         if self.answers:
@@ -174,3 +182,88 @@ async def test_a_handler_that_is_stopped_meanwhile_waits_until_its_result_is_sto
     done.set_result(value)
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+MANY = 40
+
+
+async def at_once(steps: AsyncSteps, functions: Iterable[Function]) -> None:
+    """A handler that runs steps at once. It ends with the first that is cancelled."""
+    await asyncio.gather(*(steps.once(f"{n}", f, None) for n, f in enumerate(functions)))
+
+
+def many_steps(store: Store) -> asyncio.Task[None]:
+    """A handler whose functions have all returned once the loop has turned."""
+    store.answers = False
+    functions = [lambda n=n: n for n in range(MANY)]
+    return asyncio.create_task(at_once(AsyncSteps(StepBook(store, 0)), functions))
+
+
+async def until_over(handler: asyncio.Task[None], store: Store) -> int:
+    """Answer what is asked until the handler has ended; how much was asked at once."""
+    most = 0
+
+    def is_over() -> bool:
+        nonlocal most
+        most = max(most, len(store.waiting))
+        store.answer_all()
+        return handler.done()
+
+    await until(is_over, describe=lambda: store.asked)
+    return most
+
+
+async def test_a_stop_loses_no_result_that_waits_for_its_turn_to_be_stored() -> None:
+    store = Store()
+    handler = many_steps(store)
+    await until(lambda: len(store.waiting) == AT_ONCE)
+    handler.cancel()
+    assert await until_over(handler, store) == AT_ONCE
+    assert handler.cancelled()
+    assert sorted(map(int, store.stored)) == list(range(MANY))
+
+
+async def test_a_second_stop_loses_no_result_either() -> None:
+    store = Store()
+    handler = many_steps(store)
+    await until(lambda: len(store.waiting) == AT_ONCE)
+    handler.cancel()
+    store.answer_all()
+    await until(lambda: len(store.waiting) == AT_ONCE)
+    handler.cancel()
+    await until_over(handler, store)
+    assert len(store.stored) == MANY
+
+
+async def test_a_step_that_a_stop_finds_at_work_waits_for_the_results_of_others() -> None:
+    store = Store()
+    store.answers = False
+    functions = [*(lambda n=n: n for n in range(MANY)), asyncio.Event().wait]
+    handler = asyncio.create_task(at_once(AsyncSteps(StepBook(store, 0)), functions))
+    await until(lambda: len(store.waiting) == AT_ONCE)
+    handler.cancel()
+    await until_over(handler, store)
+    assert len(store.stored) == MANY
+
+
+async def test_a_stopped_handler_waits_no_longer_than_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steps_module, "STORE_SECONDS", 0.05)
+    store = Store()
+    handler = many_steps(store)
+    await until(lambda: len(store.waiting) == AT_ONCE)
+    handler.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await handler
+    assert len(store.asked) == AT_ONCE  # and nothing is sent after its end
+
+
+async def test_functions_that_take_long_keep_no_other_result_from_being_stored() -> None:
+    store, go_on = Store(), asyncio.Event()
+    steps = AsyncSteps(StepBook(store, 0))
+    slow = [asyncio.create_task(steps.once(f"{n}", go_on.wait, None)) for n in range(MANY)]
+    assert await steps.once("quick", lambda: 1, None) == 1
+    assert store.asked == ["store quick"]
+    go_on.set()
+    assert await asyncio.gather(*slow) == [True] * MANY
