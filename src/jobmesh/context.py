@@ -220,6 +220,13 @@ class JobContext(ContextBase):
         """
         return await self._steps.once(key, function, kind)
 
+    async def settle_steps(self) -> None:
+        """Wait until the results of steps that are there are stored, for 5 s at the longest.
+
+        Done at a handler's end in any case, also if something beside its steps ended it.
+        """
+        await self._steps.settle()
+
     def heartbeat(self) -> _Pause:
         """Tell that the handler lives, for tasks with a ``heartbeat_timeout``.
 

@@ -38,7 +38,9 @@ class Invocation:
         try:
             with self._scope(attempt):
                 result = await self._prepare(attempt)()
+            await _settle(attempt)
         except BaseException as error:  # SystemExit too: a handler does not end the runner
+            await _settle(attempt)
             return outcome.raised(attempt.key, attempt.stop, error, _seconds(attempt))
         return outcome.returned(attempt.key, attempt.stop, result, _seconds(attempt), self._limit)
 
@@ -77,6 +79,12 @@ class Invocation:
             context.cancelled.reason = attempt.stop.reason
             context.cancelled.set()
         return context
+
+
+async def _settle(attempt: Attempt) -> None:
+    """What is not stored when the outcome is reported is not stored any more."""
+    if isinstance(attempt.context, JobContext):
+        await attempt.context.settle_steps()
 
 
 def json_of(payload: Payload) -> bytes:

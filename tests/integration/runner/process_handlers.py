@@ -143,6 +143,23 @@ async def steps_stopped(job: JobContext) -> None:
     await job.once("done", lambda: "done")
 
 
+@app.task("steps.and_a_failure")
+async def steps_and_a_failure(job: JobContext, count: int) -> None:
+    """Ended by what is no step, while results of steps wait for their turn to be stored."""
+    all_done = asyncio.Barrier(count + 1)
+
+    async def step() -> str:
+        await all_done.wait()
+        return "done"
+
+    async def fail() -> None:
+        await all_done.wait()
+        await asyncio.sleep(0)  # steps return first
+        raise RuntimeError("no step")
+
+    await asyncio.gather(*(job.once(f"{n}", step) for n in range(count)), fail())
+
+
 @app.task("steps.many")
 async def steps_many(job: JobContext, count: int) -> None:
     await asyncio.gather(*(job.once(f"{n}", partial(_by, f"{n}", 1)) for n in range(count)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -129,6 +130,25 @@ async def test_a_handler_that_is_told_to_stop_stores_also_what_waits_for_its_tur
     link.assign(claim := job("steps.many", count=40))
     await until(lambda: len(link.all("step")) == AT_ONCE)
     link.cancel(claim)
+    await until(settling(link), describe=lambda: sorted(key for _, key in link.steps))
+    assert (await link.report_of(claim)).WhichOneof("outcome") == "cancelled"
+    assert len(link.steps) == 40
+
+
+async def test_a_handler_that_fails_beside_its_steps_stores_what_waits_for_its_turn(
+    peer: Peer, runner: Start
+) -> None:
+    peer.rules = Rules(stores_steps=False)
+    link = await begin(peer, runner(peer, app=APP))
+    link.assign(claim := job("steps.and_a_failure", count=40))
+    await until(lambda: len(link.all("step")) == AT_ONCE)
+    await until(settling(link), describe=lambda: sorted(key for _, key in link.steps))
+    assert (await link.report_of(claim)).WhichOneof("outcome") == "failed"
+    assert len(link.steps) == 40
+
+
+def settling(link: Link) -> Callable[[], bool]:
+    """Settles the steps that have come since it was called last; whether a report came."""
     settled = 0
 
     def is_over() -> bool:
@@ -138,9 +158,7 @@ async def test_a_handler_that_is_told_to_stop_stores_also_what_waits_for_its_tur
             settled += 1
         return bool(link.reports)
 
-    await until(is_over, describe=lambda: sorted(key for _, key in link.steps))
-    assert (await link.report_of(claim)).WhichOneof("outcome") == "cancelled"
-    assert len(link.steps) == 40
+    return is_over
 
 
 @pytest.mark.parametrize("task", ["beat", "beat.process"])
