@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jobmesh.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
+Body: TypeAlias = Callable[..., Awaitable[int | None]]
 
 _KEY = "jobmesh.connection"
 # A person waits: a mesh that is not there should be told soon.
@@ -75,6 +76,7 @@ def client() -> Client:
         click.UsageError: the address is malformed.
     """
     from jobmesh.channels import target_uri
+    from jobmesh.cli.values import require_unicode
     from jobmesh.client import connect
 
     settings = _settings(click.get_current_context())
@@ -84,6 +86,7 @@ def client() -> Client:
         namespace=settings.get("namespace", ""),
         patience=PATIENCE_SECONDS,
     )
+    require_unicode(mesh.address)
     for address in mesh.address.split(","):
         try:
             target_uri(address)
@@ -92,20 +95,34 @@ def client() -> Client:
     return mesh
 
 
-def calls_mesh(body: Callable[..., Awaitable[int | None]]) -> Callable[..., int | None]:
+def calls_mesh(body: Body) -> Callable[..., int | None]:
     """Make a command of an async function that takes the client first, and returns an exit code."""
+    return _command(body, silence_is_told=True)
 
+
+def asks_gateways(body: Body) -> Callable[..., int | None]:
+    """As :func:`calls_mesh`, of a command that says itself which gateways answer."""
+    return _command(body, silence_is_told=False)
+
+
+def _command(body: Body, *, silence_is_told: bool) -> Callable[..., int | None]:
     @functools.wraps(body)
     def command(*arguments: Any, **options: Any) -> int | None:
         import asyncio
+        import contextlib
+
+        from jobmesh.cli.values import require_unicode
 
         async def call() -> int | None:
-            async with client() as mesh:
+            from jobmesh.cli.silence import told_to_people
+
+            async with contextlib.AsyncExitStack() as stack:
+                mesh = await stack.enter_async_context(client())
+                if silence_is_told:
+                    await stack.enter_async_context(told_to_people(mesh.address))
                 return await body(mesh, *arguments, **options)
 
-        try:
-            return asyncio.run(call())
-        except UnicodeEncodeError:
-            raise click.UsageError("the command line holds text that is not Unicode") from None
+        require_unicode((*arguments, *options.values()))
+        return asyncio.run(call())
 
     return command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobmesh.cli import exits
-from jobmesh.cli.connection import calls_mesh, connection_options
+from jobmesh.cli.connection import asks_gateways, connection_options
 
 if TYPE_CHECKING:
     from jobmesh.cli.gateway_health import Health
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @connection_options
-@calls_mesh
+@asks_gateways
 async def info(mesh: Client) -> int:
     """Ask every gateway whether it serves; fails if none of the address does."""
     import jobmesh

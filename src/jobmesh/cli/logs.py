@@ -10,6 +10,7 @@ import click
 
 from jobmesh.cli import interrupt
 from jobmesh.cli.connection import calls_mesh, connection_options, mesh_options, wants_json
+from jobmesh.cli.values import INT64
 
 if TYPE_CHECKING:
     from jobmesh.client import Client, LogLine
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Go on with new lines until the job ends.")
 @click.option(
     "--after",
-    type=click.IntRange(min=0),
+    type=INT64,
     default=0,
     metavar="N",
     help="Leave out lines up to this one.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -38,12 +40,16 @@ def cli() -> None:
     `jobmesh dev` runs a whole mesh here; the other commands talk to a gateway.
 
     Exit codes: 0 done, 1 the job failed, 2 the call failed, 3 the job was cancelled, 4 waiting
-    timed out, 64 a wrong command line, 130 interrupted.
+    timed out, 64 a wrong command line, 70 a defect of jobmesh, 130 interrupted.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Also where the locale has no such character: what was done has to be told.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(arguments))
 
 
@@ -68,7 +74,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return exits.OK
     except Exception as error:
         if (problem := explain(error)) is None:
-            raise
+            traceback.print_exception(error)
+            return exits.DEFECT
         click.echo(problem, err=True)
         return exits.CALL_FAILED
     return code if isinstance(code, int) else exits.OK

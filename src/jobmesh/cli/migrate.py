@@ -18,10 +18,11 @@ def migrate() -> click.Command:
     def run(**flags: Any) -> None:
         settings = load_settings(config, "dispatcher", flags)
         module = import_from_extra("jobmesh_dispatcher.migrate", "server")
+        problem = import_from_extra("jobmesh.cli.migrate_problem", "server")
         try:
             asyncio.run(module.migrate(settings.postgres_dsn))
-        except (OSError, ValueError) as error:
-            raise click.ClickException(f"the database cannot be reached: {error}") from None
+        except problem.EXPECTED as error:
+            raise problem.told(error) from None
         click.echo("the database is up to date")
 
     return click.Command(

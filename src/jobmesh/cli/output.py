@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ class Column(NamedTuple, Generic[T]):
 
 def print_json(value: object) -> None:
     """One JSON value on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
+    click.echo(_harmless_json(value))
 
 
 def print_value(value: object) -> None:
@@ -34,7 +35,7 @@ def pretty(value: object) -> str:
     """JSON over several lines; data that is not JSON is only measured."""
     if isinstance(value, bytes):
         return f"({len(value)} bytes that are not JSON)"
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return _harmless_json(value, indent=2)
 
 
 def print_rows(items: Iterable[T], columns: Sequence[Column[T]], form: Callable[[T], Any]) -> None:
@@ -71,6 +72,24 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
+def _harmless_json(value: object, indent: int | None = None) -> str:
+    """JSON with escapes for what would control a terminal, and what its locale cannot show."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if not _can_be_shown(text):
+        text = json.dumps(value, indent=indent)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def _can_be_shown(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobmesh.cli.connection import calls_mesh, connection_options, wants_json
-from jobmesh.cli.values import DURATION
+from jobmesh.cli.values import DURATION, INT64
 
 if TYPE_CHECKING:
     from jobmesh.client import Client, QueueInfo
@@ -42,13 +42,13 @@ async def get(mesh: Client, name: str) -> None:
 @click.argument("name")
 @click.option(
     "--max-running",
-    type=click.IntRange(min=0),
+    type=INT64,
     metavar="N",
     help="How many of its jobs may run at once over the whole mesh; 0 for no limit.",
 )
 @click.option(
     "--max-depth",
-    type=click.IntRange(min=0),
+    type=INT64,
     metavar="N",
     help="How many jobs may wait in it; 0 for no limit.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reprlib import repr as shown
 from typing import Any, NamedTuple, TextIO
 
 import click
@@ -54,21 +55,41 @@ def _schedule(file: str, owner: str, schedule_id: str, settings: Any) -> Schedul
     if not isinstance(settings, dict) or not isinstance(settings.get("type"), str):
         raise click.UsageError(f"{where}: has settings, with the type of its jobs among them")
     given: dict[str, Any] = {str(name): value for name, value in settings.items()}
-    type_name, arguments = given.pop("type"), given.pop("arguments", None) or {}
+    type_name, arguments = given.pop("type"), _arguments(where, given.pop("arguments", None))
     if "owner" in given:
         raise click.UsageError(f"{where}: the owner is that of the file")
-    if isinstance(retry := given.get("retry"), dict):
-        given["retry"] = _retry(where, retry)
+    if (retry := given.get("retry")) is not None:
+        given["retry"] = _retry(f"{where}.retry", retry)
     try:
         return schedule_message(schedule_id, type_name, arguments, owner=owner, **given)
     except (TypeError, ValueError, InvalidDuration, JobmeshError) as error:
         raise click.UsageError(f"{where}: {error}") from None
 
 
-def _retry(where: str, settings: dict[str, Any]) -> Any:
+def _arguments(where: str, given: Any) -> dict[Any, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise click.UsageError(
+            f"{where}: arguments: must be values by name, as in {{rows: 500}}, not {shown(given)}"
+        )
+    return given
+
+
+def _retry(where: str, settings: Any) -> Any:
     from jobmesh.retry import Retry
 
+    if not isinstance(settings, dict):
+        raise click.UsageError(
+            f"{where}: must be settings, as in {{max_attempts: 3}}, not {shown(settings)}"
+        )
+    given = {name: value for name, value in settings.items() if value is not None}
+    types = given.get("non_retryable_error_types", [])
+    if not isinstance(types, list) or not all(isinstance(name, str) for name in types):
+        raise click.UsageError(
+            f"{where}.non_retryable_error_types: must be a list of names, not {shown(types)}"
+        )
     try:
-        return Retry(**settings)
+        return Retry(**given)
     except Exception as error:
-        raise click.UsageError(f"{where}.retry: {error}") from None
+        raise click.UsageError(f"{where}: {error}") from None

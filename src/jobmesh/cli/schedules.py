@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobmesh.cli.connection import calls_mesh, connection_options
-from jobmesh.cli.values import DURATION, TIME, TIME_OR_AGO, json_object
+from jobmesh.cli.values import DURATION, INT32, TIME, TIME_OR_AGO, json_object
 
 if TYPE_CHECKING:
     from jobmesh.client import Client
@@ -71,7 +71,7 @@ def _timed(command: Any) -> Any:
 @click.option("--jitter", type=DURATION, metavar="DURATION", help="Late by a part of this.")
 @click.option("-q", "--queue", metavar="NAME", help="Queue of its jobs.  [default]")
 @click.option("--paused", is_flag=True, help="Fires nothing until it is resumed.")
-@click.option("--pause-after-failures", type=int, metavar="N", help="In a row.  [never]")
+@click.option("--pause-after-failures", type=INT32, metavar="N", help="In a row.  [never]")
 @click.option("--description", metavar="TEXT", help="What it is for.")
 @connection_options
 @calls_mesh

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jobmesh.cli.extras import import_from_extra
-from jobmesh.cli.settings_options import load_settings, options_of
+from jobmesh.cli.settings_options import load_settings, options_of, told_as_usage
 
 _WHAT = {
     "gateway": "Serves the public API and sends calls on to dispatchers.",
@@ -23,7 +23,9 @@ def _service(name: str) -> click.Command:
 
     def start(**flags: Any) -> int:
         main = import_from_extra(f"jobmesh_{name}.main", "server")
-        code: int = main.run(load_settings(config, name, flags))
+        settings = load_settings(config, name, flags)
+        with told_as_usage():
+            code: int = main.run(settings)
         return code
 
     return click.Command(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from jobmesh.cli.values import is_unicode
 
 if TYPE_CHECKING:
     from jobmesh.server.config import SettingInfo
@@ -28,10 +32,22 @@ def load_settings(config: type[S], component: str, flags: dict[str, Any]) -> S:
     Raises:
         click.UsageError: some cannot be used; the message has a line for each.
     """
-    from jobmesh.server.config import ConfigError, load
+    from jobmesh.server.config import load, settings_of
+
+    for info in settings_of(config):
+        if isinstance(value := flags.get(info.name), str) and not is_unicode(value):
+            raise click.UsageError(f"{info.flag} is not Unicode")  # it may be a secret
+    with told_as_usage():
+        return load(config, flags, component=component)
+
+
+@contextlib.contextmanager
+def told_as_usage() -> Iterator[None]:
+    """Settings that cannot be used, also those that a component finds itself, are the user's."""
+    from jobmesh.server.config import ConfigError
 
     try:
-        return load(config, flags, component=component)
+        yield
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
 

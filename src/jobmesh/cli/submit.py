@@ -115,18 +115,7 @@ def _arguments(
         arguments = json_object(_read(file, name), name)
     elif json_text is not None:
         arguments = json_object(json_text, "JSON")
-    arguments |= {name: typed_value(text) for name, text in pairs}
-    _require_unicode(arguments)
-    return arguments
-
-
-def _require_unicode(arguments: dict[str, Any]) -> None:
-    from jobmesh import codec
-
-    try:
-        codec.encode(arguments, "arguments")
-    except codec.NotSerializable as error:  # halves of characters, written as escapes
-        raise click.UsageError(f"JSON: {error.__cause__ or error}") from None
+    return arguments | {name: typed_value(text) for name, text in pairs}
 
 
 def _read(file: Any, name: str) -> str:

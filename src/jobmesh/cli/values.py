@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import click
 
-from jobmesh.durations import InvalidDuration, seconds
+from jobmesh.durations import MOST_SECONDS, InvalidDuration, seconds
+
+# What the contract holds.
+INT32 = click.IntRange(0, (1 << 31) - 1)
+INT64 = click.IntRange(0, (1 << 63) - 1)
 
 
 class DurationType(click.ParamType):  # type: ignore[type-arg]
@@ -21,11 +26,14 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]
     ) -> float:
         """The length in seconds."""
         try:
-            return seconds(float(value) if _is_number(value) else value, "it")
+            length = seconds(float(value) if _is_number(value) else value, "it")
         except InvalidDuration:
             self.fail(
                 f"{value!r} is no length of time; write 90, 1h30m or 250ms", parameter, context
             )
+        if length > MOST_SECONDS:
+            self.fail(f"{value!r} is longer than 10,000 years", parameter, context)
+        return length
 
 
 class TimeType(click.ParamType):  # type: ignore[type-arg]
@@ -81,27 +89,76 @@ def json_object(text: str, what: str) -> dict[str, Any]:
         click.UsageError: it is none; the message shows the place.
     """
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = _loads(text)
     except json.JSONDecodeError as error:
         raise click.UsageError(_point_at(error, what)) from None
     except RecursionError:
         raise click.UsageError(f"{what}: the JSON is nested too deeply") from None
-    except ValueError as error:  # a constant, or an integer of thousands of digits
+    except ValueError as error:  # a constant, or a number that is too large
         raise click.UsageError(f"{what}: {error}") from None
     if not isinstance(value, dict):
         raise click.UsageError(
             f"{what}: must be a JSON object of arguments by name, as in "
             f"""'{{"month": "2026-10"}}'; is {_kind(value)}"""
         )
+    _require_sendable(value, what)
     return value
 
 
 def typed_value(text: str) -> Any:
-    """The value of ``--arg name=value``: JSON if it is that, else the text itself."""
+    """The value of ``--arg name=value``: JSON if it is that, else the text itself.
+
+    Raises:
+        click.UsageError: it is JSON that cannot be sent.
+    """
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        value = _loads(text)
     except (ValueError, RecursionError):
         return text
+    _require_sendable(value, "--arg")
+    return value
+
+
+def require_unicode(value: object) -> None:
+    """What was typed, if it is text: a shell passes any bytes on, and the mesh takes Unicode only.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    for text in value if isinstance(value, tuple) else [value]:
+        if isinstance(text, tuple):
+            require_unicode(text)
+        elif isinstance(text, str) and not is_unicode(text):
+            raise click.UsageError(f"{text!a} is not Unicode")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it holds whole characters only, and no bytes that are none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    # Python would take it for an infinity, and that for null.
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:100]} is too large for a number; write it as text, in quotes")
+    return number
+
+
+def _require_sendable(value: Any, what: str) -> None:
+    from jobmesh import codec
+
+    try:
+        codec.encode(value, "arguments")
+    except codec.NotSerializable as error:  # halves of characters, written as escapes
+        raise click.UsageError(f"{what}: {error.__cause__ or error}") from None
 
 
 def _point_at(error: json.JSONDecodeError, what: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobmesh.cli.connection import calls_mesh, connection_options
+from jobmesh.cli.values import INT64
 
 if TYPE_CHECKING:
     from jobmesh.client import Client
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--logs", is_flag=True, help="Print what the handler logs, too.")
 @click.option(
     "--after-revision",
-    type=click.IntRange(min=0),
+    type=INT64,
     default=0,
     metavar="N",
     help="Leave out changes of state up to this one.",

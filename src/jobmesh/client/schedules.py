@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from jobmesh import durations
 from jobmesh.client.calls import Calls
 from jobmesh.client.schedule_message import schedule_message
 from jobmesh.client.states import short_name
@@ -83,7 +84,7 @@ def spec_text(spec: messages.ScheduleSpec) -> str:
         case "cron":
             return spec.cron
         case "interval":
-            return f"every {spec.interval.every.ToTimedelta()}"
+            return f"every {durations.text(spec.interval.every.ToTimedelta())}"
         case _:
             return f"at {spec.at.ToJsonString()}"
 

@@ -162,9 +162,12 @@ def configure(service: str, *, level: str = "", format: str = "", descriptor: in
     level = (level or os.environ.get("JOBMESH_LOG_LEVEL") or "INFO").upper()
     style = (format or os.environ.get("JOBMESH_LOG_FORMAT") or "json").lower()
     if level not in logging.getLevelNamesMapping():
-        raise ConfigError([f"log_level from JOBMESH_LOG_LEVEL: {level} is not a level"])
+        levels = "DEBUG, INFO, WARNING, ERROR or CRITICAL"
+        raise ConfigError([f"log_level from JOBMESH_LOG_LEVEL: must be {levels}, not {level!a}"])
     if style not in ("json", "text"):
-        raise ConfigError([f"log_format from JOBMESH_LOG_FORMAT: {style} is not json or text"])
+        raise ConfigError(
+            [f"log_format from JOBMESH_LOG_FORMAT: must be json or text, not {style!a}"]
+        )
     handler = ThreadedHandler(descriptor)
     handler.setFormatter(JsonFormatter(service) if style == "json" else TextFormatter(service))
     root = logging.getLogger()

@@ -79,6 +79,18 @@ def test_the_list_of_commands_has_all_of_them(capsys: pytest.CaptureFixture[str]
         (["submit", "t", "--delay", "1", "--run-at", "2030-01-01"], "not both"),
         (["submit", "t", "{}", "--file", "-"], "not both"),
         (["submit", "t", '{"a": "\\ud800"}'], "surrogates not allowed"),
+        (["submit", "t", "-a", 'a="\\ud800"'], "surrogates not allowed"),
+        (["submit", "t", "--delay", "1e20"], "'1e20' is longer than 10,000 years"),
+        (["schedules", "create", "s", "t", '{"a": "\\ud800"}'], "surrogates not allowed"),
+        (["schedules", "create", "s", "t", "--pause-after-failures", "9999999999"], "the range"),
+        (["watch", "j", "--after-revision", "99999999999999999999"], "is not in the range"),
+        (["logs", "j", "--after", "99999999999999999999"], "is not in the range"),
+        (["queues", "update", "q", "--max-running", "99999999999999999999"], "is not in the range"),
+        (["queues", "update", "q", "--max-depth", "99999999999999999999"], "is not in the range"),
+        (["submit", "t\udcff"], "'t\\udcff' is not Unicode"),
+        (["submit", "t", "--label", "a=\udcff"], "'\\udcff' is not Unicode"),
+        (["get", "j", "--address", "h\udcff:1"], "'h\\udcff:1' is not Unicode"),
+        (["migrate", "--postgres-dsn", "postgres://\udcff/"], "--postgres-dsn is not Unicode"),
         (["submit", "t", "--label", "team"], "write name=value"),
         (["list", "--state", "SLEEPING"], "'SLEEPING' is not one of"),
         (["get", "j", "--address", "nonsense"], "--address: not an address: 'nonsense'"),
@@ -98,6 +110,44 @@ def test_a_wrong_command_line_ends_with_64_and_says_what_is_wrong(
     assert told.out == ""
 
 
+@pytest.mark.parametrize("service", ["gateway", "dispatcher", "runner", "scheduler"])
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        (
+            "JOBMESH_LOG_LEVEL",
+            "LOUD",
+            "must be DEBUG, INFO, WARNING, ERROR or CRITICAL, not 'LOUD'",
+        ),
+        ("JOBMESH_LOG_FORMAT", "xml", "must be json or text, not 'xml'"),
+    ],
+)
+def test_a_setting_of_the_log_is_told_as_every_other_one(
+    service: str,
+    variable: str,
+    value: str,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("JOBMESH_POSTGRES_DSN", "postgresql://u@127.0.0.1:1/d")
+    monkeypatch.setenv("JOBMESH_APP", "absent:app")
+    assert run([service]) == exits.WRONG_COMMAND_LINE
+    assert f"from {variable}: {told}" in capsys.readouterr().err
+
+
+def test_an_error_that_nobody_expected_is_shown_and_is_no_failed_job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr("jobmesh.cli.main._invoke", broken)
+    assert run(["info"]) == exits.DEFECT == 70
+    assert "KeyError: 'a defect'" in capsys.readouterr().err
+
+
 def test_text_that_is_not_unicode_is_a_wrong_command_line() -> None:
     done = subprocess.run(
         [*map(os.fsencode, PROGRAM), b"submit", b"t\xff"],
@@ -107,6 +157,20 @@ def test_text_that_is_not_unicode_is_a_wrong_command_line() -> None:
     )
     assert done.returncode == exits.WRONG_COMMAND_LINE
     assert b"not Unicode" in done.stderr
+
+
+def test_a_file_may_have_a_name_that_is_not_unicode(tmp_path: Path) -> None:
+    file = os.fsencode(tmp_path) + b"/\xff.json"
+    with open(file, "w") as made:  # noqa: PTH123 - a name of bytes
+        made.write("{")
+    done = subprocess.run(
+        [*map(os.fsencode, PROGRAM), b"submit", b"t", b"--file", file],
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == exits.WRONG_COMMAND_LINE
+    assert b"\\udcff.json: malformed JSON at line 1, column 2" in done.stderr
 
 
 @pytest.mark.parametrize("where", ["before", "after", "variable"])

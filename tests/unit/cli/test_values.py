@@ -33,6 +33,9 @@ def test_arguments_are_a_json_object() -> None:
         ('{"a": NaN}', "NaN is not JSON"),
         ("[" * 100_000, "nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "JSON: "),
+        ('{"a": 7e12345}', "JSON: 7e12345 is too large for a number"),
+        ('{"a": [-7e12345]}', "JSON: -7e12345 is too large for a number"),
+        ('{"a": "\\ud800"}', "JSON: .*surrogates not allowed"),
     ],
 )
 def test_what_is_no_json_object_is_refused_with_its_place(text: str, message: str) -> None:
@@ -61,11 +64,19 @@ def test_any_text_is_an_object_or_a_usage_error(text: str) -> None:
         ("[1, 2]", [1, 2]),
         ("", ""),
         ("NaN", "NaN"),
+        ("7e12345", "7e12345"),
+        ("[1, -7e12345]", "[1, -7e12345]"),
+        ("7e3", 7000.0),
     ],
 )
 def test_the_value_of_an_argument_is_json_or_else_text(text: str, value: Any) -> None:
     assert typed_value(text) == value
     assert type(typed_value(text)) is type(value)
+
+
+def test_half_a_character_is_no_value_of_an_argument() -> None:
+    with pytest.raises(click.UsageError, match=r"--arg: .*surrogates not allowed"):
+        typed_value('"\\ud800"')
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
@@ -83,6 +94,13 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["-5", "soon", "nan", "inf", "1x", ""])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="no length of time; write 90, 1h30m or 250ms"):
+        DURATION.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["1e20", "315576000001", "99999999999d"])
+def test_what_the_contract_cannot_hold_is_no_duration(text: str) -> None:
+    assert DURATION.convert("315576000000", None, None) == 315_576_000_000
+    with pytest.raises(click.BadParameter, match=f"'{text}' is longer than 10,000 years"):
         DURATION.convert(text, None, None)
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobmesh.cli.output import clean, pretty
+from jobmesh.cli.output import clean, pretty, print_json, print_value
 from jobmesh.cli.view_plain import lines, state_line
 from jobmesh.cli.words import age, length, progress, why
 from jobmesh.client import Change, Ended, JobReason, Progress, StateChanged
@@ -96,3 +98,28 @@ def test_nothing_that_is_shown_controls_the_terminal(text: str) -> None:
 def test_values_are_shown_as_json() -> None:
     assert pretty({"größe": 1}) == '{\n  "größe": 1\n}'
     assert pretty(b"\x89PNG") == "(4 bytes that are not JSON)"
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
+    )
+)
+def test_values_of_a_job_control_no_terminal_and_stay_json(value: object) -> None:
+    shown = pretty(value)
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert json.loads(shown) == value
+
+
+@pytest.mark.parametrize("show", [print_json, print_value])
+def test_what_would_control_a_terminal_is_printed_as_escapes(
+    show: Callable[[object], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show("a\x9b2J\x7f\u202eb\U000e0001")
+    assert capsys.readouterr().out == '"a\\u009b2J\\u007f\\u202eb\\udb40\\udc01"\n'
+
+
+def test_a_result_that_is_followed_controls_no_terminal() -> None:
+    data = json.dumps("\x9b2J\u202e", ensure_ascii=False).encode()
+    done = job_pb2.Job(state=job_pb2.JOB_STATE_SUCCEEDED, result=job_pb2.Payload(data=data))
+    assert lines(Ended(job_info(done))) == ['result: "\\u009b2J\\u202e"']

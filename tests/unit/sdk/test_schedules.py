@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from jobmesh import App, JobContext
 from jobmesh.client.schedule_message import schedule_message
+from jobmesh.client.schedules import schedule_info
 from jobmesh.declared import InvalidSchedule
 
 
@@ -49,3 +52,12 @@ def test_mistakes_are_told_at_once() -> None:
     with pytest.raises(InvalidSchedule, match="stands above"):
         app.schedule("0 2 * * *")(len)  # type: ignore[arg-type]
     assert list(app.schedules) == ["report"]
+
+
+def test_specs_are_shown_as_they_are_written() -> None:
+    at = {"at": "2026-11-30T18:00+01:00"}
+    message = schedule_message(
+        "s", "t", cron="0 2 * * *", every=timedelta(minutes=90), include=[at]
+    )
+    shown = ["0 2 * * *", "every 1h30m", "at 2026-11-30T17:00:00Z"]
+    assert schedule_info(message).specs == shown
