@@ -44,8 +44,6 @@ class Process(Protocol):
 
     async def wait(self) -> int: ...
 
-    def send_signal(self, signal: int, /) -> None: ...
-
 
 class Child:
     """A started `Program`. Output goes to its log; it has a session, and so signals, of its own."""
@@ -96,8 +94,11 @@ class Child:
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        # Not by asyncio, which asks first whether it has ended, and so may take its exit code from
+        # who waits for that.
+        if self.exit_code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     async def stop(self, *steps: tuple[signal.Signals, float]) -> int:
         """Send each signal and give it so many seconds to end; at last kill. Safe to repeat."""

@@ -66,7 +66,7 @@ def _start(flags: dict[str, Any], detach: bool, detached: bool) -> None:
         content = start_detached(DataDirectory(options.directory), _as_arguments(flags))
         click.echo(banner(content, options, detached=True))
     else:
-        run_dev(options, say=click.echo, detached=detached)
+        run_dev(options, detached=detached)
 
 
 def _options(flags: dict[str, Any]) -> Any:

@@ -20,6 +20,11 @@ class ProgramFailed(DevError):
         super().__init__(f"{name} {what}; the end of {log}:\n{tail(log)}")
 
 
+def in_words(error: Exception) -> str:
+    """What it says, or, as a timeout says nothing, what it is."""
+    return str(error) or type(error).__name__
+
+
 def tail(log: Path, limit: int = TAIL_BYTES, since: int = 0) -> str:
     """The last `limit` bytes of a log in whole lines, or a word on why there are none.
 

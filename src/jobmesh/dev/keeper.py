@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jobmesh.dev.child import Child, describe_exit
-from jobmesh.dev.errors import DevError
+from jobmesh.dev.errors import DevError, in_words
 
 log = logging.getLogger("jobmesh.dev")
 
@@ -96,7 +96,7 @@ class Keeper:
 
     async def _live(self) -> None:
         """One life, from start to end."""
-        await self.kept.start()
+        await self._start()
         child = self.kept.child
         assert child is not None
         if self._stopping.is_set():  # asked for while it was starting
@@ -113,6 +113,12 @@ class Keeper:
         if not self._has_served:
             child.require_running()
         log.warning("%s (process %d) ended with %s", self.name, child.pid, describe_exit(code))
+
+    async def _start(self) -> None:
+        try:
+            await self.kept.start()
+        except OSError as error:  # no space for its log, no more processes
+            raise DevError(f"{self.name}: cannot be started: {in_words(error)}") from error
 
     async def _until_serving(self, child: Child) -> None:
         """Returns once it serves, or has ended."""

@@ -8,6 +8,8 @@ import os
 import signal
 from pathlib import Path
 
+from jobmesh.dev.errors import DevError
+
 ORPHAN_GRACE = 20.0
 POLL = 0.05
 
@@ -19,6 +21,8 @@ async def end_orphan(pid_file: Path, argument: str, number: signal.Signals) -> N
     end by the signal, then killed. If the process id belongs to another program by now, the file is
     removed, since PostgreSQL would take that program for itself; otherwise PostgreSQL's own checks
     of a stale file are left to it. Only for files that are ours alone: the caller holds their lock.
+
+    :raises DevError: if it does not end.
     """
     pid = _read_pid(pid_file)
     if pid is None:
@@ -37,8 +41,11 @@ async def _end(pid: int, argument: str, number: signal.Signals) -> None:
             await _gone(pid, argument)
             return
     _signal(pid, signal.SIGKILL)
-    async with asyncio.timeout(ORPHAN_GRACE):
-        await _gone(pid, argument)
+    try:
+        async with asyncio.timeout(ORPHAN_GRACE):
+            await _gone(pid, argument)
+    except TimeoutError:
+        raise DevError(f"process {pid} of an earlier start does not end, not even killed") from None
 
 
 async def _gone(pid: int, argument: str) -> None:

@@ -20,11 +20,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-from asyncpg.exceptions import DuplicateDatabaseError, PostgresError
+from asyncpg.exceptions import DuplicateDatabaseError, InterfaceError, PostgresError
 
 from jobmesh.dev.account import Account, account_for
 from jobmesh.dev.child import Child, Program
-from jobmesh.dev.errors import DevError
+from jobmesh.dev.errors import DevError, in_words
 from jobmesh.dev.orphans import end_orphan
 from jobmesh.dev.paths import prepare_directory
 
@@ -37,6 +37,8 @@ CONNECT_TIMEOUT = 2.0
 STATEMENT_TIMEOUT = 20.0
 PROBE_INTERVAL = 0.02
 INITDB_TIMEOUT = 120.0
+# Of a call to the server, however it goes wrong: on the way, there, or in the driver.
+FAILURES = (OSError, PostgresError, InterfaceError)
 
 # For a machine of two cores that also runs everything else.
 SETTINGS = {
@@ -124,12 +126,18 @@ class EmbeddedPostgres:
             )
 
     async def ensure_database(self, name: str) -> None:
-        """Create a database unless it is there. The server must run."""
-        connection = await asyncpg.connect(self.dsn("postgres"), timeout=STATEMENT_TIMEOUT)
+        """Create a database unless it is there. The server must run.
+
+        :raises DevError: if it cannot be created.
+        """
         try:
-            await _ensure_database(connection, name)
-        finally:
-            await connection.close(timeout=CONNECT_TIMEOUT)
+            connection = await asyncpg.connect(self.dsn("postgres"), timeout=STATEMENT_TIMEOUT)
+            try:
+                await _ensure_database(connection, name)
+            finally:
+                await connection.close(timeout=CONNECT_TIMEOUT)
+        except FAILURES as error:
+            raise DevError(f"the database {name} cannot be made: {in_words(error)}") from error
 
     def kill(self) -> None:
         """End it without a checkpoint; the next start recovers."""
@@ -224,9 +232,9 @@ def programs() -> Path:
 async def _answers(dsn: str) -> bool:
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT)
-    except (OSError, PostgresError):
+        await connection.close(timeout=CONNECT_TIMEOUT)
+    except FAILURES:
         return False
-    await connection.close(timeout=CONNECT_TIMEOUT)
     return True
 
 

@@ -40,7 +40,7 @@ class Renderer:
         return f"{prefix} {self._body(line)}"
 
     def _body(self, line: str) -> str:
-        record = _record(line)
+        record = structured(line)
         if record is None:
             return CONTROL.sub("?", line)
         level = str(record.get("level", "INFO")).upper()
@@ -59,7 +59,7 @@ class Renderer:
         return f"\x1b[{code}m{text}{RESET}" if self._colour and text else text
 
 
-def _record(line: str) -> dict[str, object] | None:
+def structured(line: str) -> dict[str, object] | None:
     """A structured line's fields, if it is one."""
     if not line.startswith("{"):
         return None

@@ -7,13 +7,15 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from jobmesh.dev.banner import banner
 from jobmesh.dev.directory import DataDirectory
 from jobmesh.dev.follow import LogFollower
 from jobmesh.dev.options import DevOptions
+from jobmesh.dev.outlet import Outlet
+from jobmesh.dev.ownlog import logging_to
 from jobmesh.dev.ports import PortPool
 from jobmesh.dev.rotation import keep_small
 from jobmesh.dev.signals import StopRequests
@@ -22,32 +24,35 @@ from jobmesh.dev.supervisor import Supervisor
 log = logging.getLogger("jobmesh.dev")
 
 
-def run_dev(options: DevOptions, *, say: Callable[[str], None], detached: bool = False) -> None:
-    """Run a mesh until a signal asks to stop.
+def run_dev(options: DevOptions, *, detached: bool = False) -> None:
+    """Run a mesh until a signal asks to stop, or whoever read our standard output has gone.
 
-    :param say: prints to the person who started it.
-    :param detached: nobody watches; nothing is printed but by `say`.
+    :param detached: nobody watches; of what is logged nothing is printed.
     :raises DevError: if it cannot be started.
     """
-    asyncio.run(_run(options, say, detached))
+    asyncio.run(_run(options, detached))
 
 
-async def _run(options: DevOptions, say: Callable[[str], None], detached: bool) -> None:
+async def _run(options: DevOptions, detached: bool) -> None:
     data = DataDirectory(options.directory)
     data.prepare()
-    with ExitStack() as stack:
-        stack.enter_context(data.locked())
-        ports = stack.enter_context(PortPool())
-        stack.enter_context(_logging_to(data.log("dev")))
-        stops = stack.enter_context(StopRequests())
-        supervisor = Supervisor(
-            options, data, ports, lambda content: say(banner(content, options, detached))
-        )
-        if not detached:
-            stack.enter_context(_followed(supervisor.logs()))
-        say(f"starting a mesh in {options.directory} …")
-        await _supervise(supervisor, stops, say)
-    say("jobmesh has stopped")
+    with ExitStack() as screen:
+        with ExitStack() as stack:
+            stack.enter_context(data.locked())
+            ports = stack.enter_context(PortPool())
+            stack.enter_context(logging_to(data.log("dev")))
+            stops = stack.enter_context(StopRequests())
+            supervisor = Supervisor(
+                options,
+                data,
+                ports,
+                lambda content: say(banner(content, options, detached), all_is_well=True),
+            )
+            shown = {} if detached else supervisor.logs()
+            say = screen.enter_context(_following(shown, _stop_from_thread(stops))).say
+            say(f"starting a mesh in {options.directory} …")
+            await _supervise(supervisor, stops, say)
+        say("jobmesh has stopped", all_is_well=True)
 
 
 async def _supervise(
@@ -71,29 +76,28 @@ async def _announce_stop(stops: StopRequests, say: Callable[[str], None]) -> Non
 
 
 @contextmanager
-def _followed(files: dict[str, Path]) -> Iterator[None]:
-    follower = LogFollower(files, sys.stdout, _wants_colour())
+def _following(files: dict[str, Path], on_gone: Callable[[], None]) -> Iterator[LogFollower]:
+    """Prints all that is printed: who waits for the reader of that does not hear a stop."""
+    outlet = Outlet(sys.stdout.fileno(), sys.stdout.encoding)
+    follower = LogFollower(files, outlet, _wants_colour(), on_gone)
     follower.start()
     try:
-        yield
+        yield follower
     finally:
         follower.stop()
 
 
+def _stop_from_thread(stops: StopRequests) -> Callable[[], None]:
+    """As in `jobmesh dev | head`: who has seen enough wants no mesh that runs on unseen."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        log.info("whoever read the output has gone: stopping")
+        with suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(stops.asked.set)
+
+    return stop
+
+
 def _wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    """The supervisor's own log, shown beside the others."""
-    handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        handler.close()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from asyncpg.exceptions import PostgresError
-
 from jobmesh.dev.backend import Backend
 from jobmesh.dev.directory import DataDirectory
-from jobmesh.dev.errors import DevError
+from jobmesh.dev.errors import DevError, in_words
 from jobmesh.dev.keeper import Keeper
 from jobmesh.dev.nats import EmbeddedNats, NatsConfig
 from jobmesh.dev.options import DevOptions
 from jobmesh.dev.ports import PortPool
-from jobmesh.dev.postgres import EmbeddedPostgres, PostgresConfig
+from jobmesh.dev.postgres import FAILURES, EmbeddedPostgres, PostgresConfig
 from jobmesh.dev.readyfile import ReadyFile
 from jobmesh.dev.roster import STOP_ORDER, Backends, enrol, equip, service_command
 from jobmesh.errors import JobmeshError
@@ -72,7 +70,7 @@ class Supervisor:
         self._ready_file.remove()
         try:
             async with asyncio.TaskGroup() as group:
-                starting = group.create_task(self._start(group))
+                starting = group.create_task(self._start(group, asked))
                 await asked.wait()
                 starting.cancel()
                 await self._stop(again)
@@ -84,7 +82,15 @@ class Supervisor:
         finally:
             await self._stop(again)
 
-    async def _start(self, group: asyncio.TaskGroup) -> None:
+    async def _start(self, group: asyncio.TaskGroup, asked: asyncio.Event) -> None:
+        try:
+            await self._start_all(group)
+        except DevError:
+            # A server that was stopped under a call made the call fail: no failure of the start.
+            if not asked.is_set():
+                raise
+
+    async def _start_all(self, group: asyncio.TaskGroup) -> None:
         for keeper in self._backends:
             group.create_task(keeper.run(), name=keeper.name)
         await _all_serving(self._backends)
@@ -101,7 +107,7 @@ class Supervisor:
             group.create_task(keeper.run(), name=keeper.name)
         await _all_serving(self._keepers)
         self._complete = True
-        self._publish()
+        self._ready_file.put(self.description())
         self._on_ready(self.description())
 
     async def _prepare_databases(self) -> None:
@@ -109,8 +115,8 @@ class Supervisor:
         # By name: the library knows no service.
         try:
             await import_module("jobmesh_dispatcher.migrate").migrate(self._postgres.dsn())
-        except (OSError, JobmeshError, PostgresError) as error:
-            raise DevError(f"the database cannot be migrated: {error}") from error
+        except (*FAILURES, JobmeshError) as error:
+            raise DevError(f"the database cannot be migrated: {in_words(error)}") from error
 
     def logs(self) -> dict[str, Path]:
         """The log of every process by its name, and our own."""
@@ -130,15 +136,14 @@ class Supervisor:
     def _serving(self, keeper: Keeper) -> None:
         log.debug("%s serves", keeper.name)
         if self._complete:
-            self._publish()
-
-    def _publish(self) -> None:
-        self._ready_file.put(self.description())
+            with _told_only():
+                self._ready_file.put(self.description())
 
     async def _stop(self, again: asyncio.Event) -> None:
         """Stop in order; once asked again, kill what is left."""
         self._complete = False
-        self._ready_file.remove()
+        with _told_only():
+            self._ready_file.remove()
         orderly = asyncio.create_task(self._stop_in_order())
         impatient = asyncio.create_task(again.wait())
         try:
@@ -162,6 +167,15 @@ class Supervisor:
     def _kill_all(self) -> None:
         for keeper in [*self._keepers, *self._backends]:
             keeper.kill()
+
+
+@contextmanager
+def _told_only() -> Iterator[None]:
+    """What goes wrong in here is no reason to end, or not to end in order, what serves."""
+    try:
+        yield
+    except DevError as error:
+        log.warning("%s", error)
 
 
 async def _all_serving(keepers: list[Keeper]) -> None:

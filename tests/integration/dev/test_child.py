@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,6 +66,19 @@ async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     child = await Child.start(program(tmp_path, STUBBORN))
     await says(tmp_path, "up")
     assert await child.stop((signal.SIGTERM, 0.2)) == -signal.SIGKILL
+
+
+async def test_a_signal_leaves_its_exit_code_to_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = await Child.start(program(tmp_path, PATIENT))
+    await says(tmp_path, "up")
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "poll", lambda _: pytest.fail("it was asked for"))
+        child.send(signal.SIGTERM)
+        assert await asyncio.wait_for(child.wait(), 10) == 7
+        child.send(signal.SIGTERM)
+    await child.stop()
 
 
 async def test_what_it_started_is_killed_with_it(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ async def test_the_ready_file_tells_of_all_that_serves(dev: DevMesh) -> None:
     await connection.close()
     client = await nats.connect(content["nats"])
     await client.close()
-    assert "jobmesh is ready" in dev.said()
+    await until(lambda: "jobmesh is ready" in dev.said(), describe=dev.said)
 
 
 async def test_every_service_gets_its_settings(dev: DevMesh) -> None:
@@ -143,6 +143,7 @@ async def test_a_second_request_kills(dev: DevMesh) -> None:
 async def test_nothing_outlives_a_killed_supervisor_and_it_starts_again(dev: DevMesh) -> None:
     child = await dev.start()
     pids = set((await dev.ready())["processes"].values()) | dev.server_pids()
+    await until(lambda: "jobmesh is ready" in dev.said(), describe=dev.said)
     child.send(signal.SIGKILL)
     await child.wait()
     await dev.start()  # at once, while PostgreSQL may still be shutting down

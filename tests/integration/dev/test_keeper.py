@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import signal
 import sys
@@ -32,12 +33,13 @@ class Tiny:
         self.ready = True
         self.starts = 0
         self.refusals = 0
+        self.refusal: Exception = DevError("not now")
 
     async def start(self) -> None:
         self.starts += 1
         if self.refusals:
             self.refusals -= 1
-            raise DevError("not now")
+            raise self.refusal
         command = (sys.executable, "-c", self.code)
         self.child = await Child.start(
             Program(name=self.name, command=command, log=self.directory / "tiny.log")
@@ -113,6 +115,30 @@ async def test_one_that_has_served_is_never_given_up(
     assert tiny.child is not None
     tiny.child.kill()
     await until(lambda: tiny.starts == 5 and keeper.serving.is_set())
+
+
+async def test_one_that_has_served_outlives_what_the_system_refuses(
+    tiny: Tiny, keep: Callable[..., Keeper]
+) -> None:
+    keeper = keep()
+    await asyncio.wait_for(keeper.serving.wait(), 5)
+    tiny.refusals, tiny.refusal = 2, BlockingIOError(errno.EAGAIN, "Resource unavailable")
+    assert tiny.child is not None
+    tiny.child.kill()
+    await until(lambda: tiny.starts == 4 and keeper.serving.is_set())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [(BlockingIOError(errno.EAGAIN, "No more"), "No more"), (TimeoutError(), "TimeoutError")],
+)
+async def test_what_the_system_refuses_is_told_with_the_name(
+    tiny: Tiny, refusal: Exception, words: str
+) -> None:
+    tiny.refusals, tiny.refusal = 3, refusal
+    with pytest.raises(DevError, match=f"tiny: cannot be started: .*{words}"):
+        await asyncio.wait_for(Keeper(tiny, lambda keeper: None).run(), 30)
+    assert tiny.starts == 3
 
 
 async def test_the_pauses_grow(

@@ -144,6 +144,15 @@ async def test_a_lost_password_is_named(server: EmbeddedPostgres, root: Path) ->
         await server.start()
 
 
+async def test_a_database_that_cannot_be_made_is_told(server: EmbeddedPostgres) -> None:
+    await server.start()
+    await server.ensure_database("more")
+    await server.ensure_database("more")
+    await server.stop()
+    with pytest.raises(DevError, match="the database another cannot be made: "):
+        await server.ensure_database("another")
+
+
 async def live(root: Path, port: int, account: Account | None, then: str) -> Child:
     code = LIVE.format(then=then)
     return await Child.start(

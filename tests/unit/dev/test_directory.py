@@ -60,3 +60,15 @@ def test_the_ready_file_is_whole_private_and_removed(tmp_path: Path) -> None:
     file.remove()
     file.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ready_file_that_cannot_be_put_is_told_and_the_others_are(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    (paths[0] / "in the way").mkdir(parents=True)
+    file = ReadyFile(paths)
+    with pytest.raises(DevError, match=r"a\.json cannot be written: Is a directory"):
+        file.put({"processes": {}})
+    assert json.loads(paths[1].read_text()) == {"processes": {}}
+    with pytest.raises(DevError, match=r"a\.json cannot be removed: "):
+        file.remove()
+    assert sorted(tmp_path.iterdir()) == paths[:1]

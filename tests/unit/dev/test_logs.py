@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import io
+import logging
 from pathlib import Path
 
+import pytest
+
 from jobmesh.dev.errors import tail
-from jobmesh.dev.follow import LONGEST_LINE, LogFile, LogFollower
+from jobmesh.dev.follow import LONGEST_LINE, LogFile
+from jobmesh.dev.ownlog import logging_to
 from jobmesh.dev.rotation import keep_small, rotate
 from tests.support.wait import until
 
@@ -66,16 +69,62 @@ async def test_a_writer_goes_on_in_a_rotated_log(tmp_path: Path) -> None:
     assert path.read_text() == "after"
 
 
-async def test_the_follower_shows_what_is_left_at_the_stop(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.log", tmp_path / "two.log"
-    output = io.StringIO()
-    follower = LogFollower({"one": one, "two": two}, output, colour=False)
-    follower.start()
-    append(one, "a\n")
-    await until(lambda: "one | a\n" in output.getvalue(), describe=output.getvalue)
-    append(two, "".join(f"{n}\n" for n in range(20_000)))
-    follower.stop()
-    assert output.getvalue().endswith("two | 19999\n")
+def test_a_log_that_cannot_be_copied_is_emptied_all_the_same(tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.log", tmp_path / "x.log.1"
+    append(path, "x" * 100)
+    copy.symlink_to("/dev/full")  # no space left
+    assert rotate(path, 50)
+    assert path.read_text() == ""
+    assert not copy.is_symlink()
+
+
+async def test_a_log_that_cannot_be_rotated_is_no_end_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("jobmesh.dev.rotation.INTERVAL", 0.01)
+    broken, path = tmp_path / "a directory", tmp_path / "x.log"
+    broken.mkdir()
+    task = asyncio.create_task(keep_small([broken, path], largest=1))
+    try:
+        for _ in range(2):
+            append(path, "x" * 100)
+            await until(lambda: path.stat().st_size == 0 or task.done())
+            assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert f"{broken} is not rotated" in caplog.text
+
+
+async def test_a_log_that_cannot_be_read_has_no_new_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    log = LogFile(path)
+    path.mkdir()
+    assert log.new_lines() == []
+    path.rmdir()
+    append(path, "there\n")
+    assert log.new_lines() == ["there"]
+
+
+def test_all_that_this_process_logs_goes_to_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "dev.log"
+    with logging_to(path):
+        logging.getLogger("jobmesh.dev").info("caf\N{LATIN SMALL LETTER E WITH ACUTE}")
+        logging.getLogger("asyncio").warning("a surprise")
+    logging.getLogger("asyncio").warning("another")
+    first, second = path.read_text(encoding="utf-8").splitlines()
+    assert first.endswith(" INFO caf\N{LATIN SMALL LETTER E WITH ACUTE}")
+    assert second.endswith(" WARNING a surprise")
+
+
+def test_a_log_that_takes_nothing_is_no_error_to_print(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dev.log"
+    path.symlink_to("/dev/full")
+    with logging_to(path):
+        logging.getLogger("jobmesh.dev").warning("lost")
+    assert capsys.readouterr().err == ""
 
 
 def test_the_tail_is_whole_lines(tmp_path: Path) -> None:
