@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -12,11 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from jobmesh.cli.schedule_file import read_file
 from tests.support.console import blocks, differences, run, steps
 from tests.support.mesh import REPOSITORY, DevMesh
 from tests.support.process import clean_environment
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+# Pages of which only the links are looked at here.
+FURTHER = [
+    *(REPOSITORY / name for name in ("CONTRIBUTING.md", "CHANGELOG.md")),
+    *(REPOSITORY / name / "README.md" for name in ("deploy", "examples", "benchmarks")),
+    *sorted((REPOSITORY / "docs/decisions").glob("*.md")),
+]
 APPS = ("reports:app", "greetings:app", "mail:app", "campaign:app", "examples.hello.app:app")
 ADDRESS = "127.0.0.1:7480"
 # Commands that are not run here, and where they are.
@@ -94,7 +102,19 @@ def test_python_shown_is_python(page: Path) -> None:
         compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_schedule_file_shown_is_one() -> None:
+    page = REPOSITORY / "docs/schedules.md"
+    (block,) = blocks(page.read_text(), "yaml")
+    file = io.StringIO(block)
+    file.name = page.name
+    owner, schedules = read_file(file)
+    assert owner == "reports"
+    assert [schedule.schedule_id for schedule in schedules] == ["nightly"]
+
+
+@pytest.mark.parametrize(
+    "page", PAGES + FURTHER, ids=lambda page: str(page.relative_to(REPOSITORY))
+)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)", page.read_text()):
         assert link.startswith("https://") or (page.parent / link).exists(), link

@@ -10,8 +10,9 @@ import pytest
 
 import jobmesh
 from jobmesh.channels import open_channel
-from jobmesh.client import Client
+from jobmesh.client import Client, JobHandle
 from jobmesh.dev.probe import answers_ok
+from jobmesh.states import State
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
 from tests.support.mesh import DevMesh
 from tests.support.wait import until
@@ -67,3 +68,9 @@ async def jobs(mesh: DevMesh) -> AsyncIterator[JobServiceAsyncStub]:
     """What the first gateway answers, without a client's help."""
     async with open_channel(mesh.gateway, health_check=False) as channel:
         yield JobServiceStub(channel)
+
+
+async def is_running(job: JobHandle) -> bool:
+    """Whether its handler has begun, and is not over."""
+    info = await job.get()
+    return info.state is State.RUNNING and info.start_time is not None

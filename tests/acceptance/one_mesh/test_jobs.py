@@ -12,8 +12,8 @@ import pytest
 
 from jobmesh import Retry
 from jobmesh.client import Client, JobFailed, JobHandle, JobInfo
-from jobmesh.states import State
 from tests.acceptance import everyday
+from tests.support.everyday import is_running
 from tests.support.mesh import DevMesh
 from tests.support.wait import until
 
@@ -190,11 +190,6 @@ async def test_priorities_on_one_slot(client: Client, tmp_path: Path) -> None:
     )
     assert started == [1, 4, 5, 0, 3, 6, 2]
     assert (await client.queues.get("one.slot")).depth["running"] == 0
-
-
-async def is_running(job: JobHandle) -> bool:
-    info = await job.get()
-    return info.state is State.RUNNING and info.start_time is not None
 
 
 async def about_as_old(jobs: list[JobHandle]) -> bool:

@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,7 @@ from jobmesh.v1.job_pb2 import JobState
 from jobmesh.v1.job_service_pb2 import ReadLogRequest, WaitJobRequest, WatchInclude, WatchJobRequest
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
 from tests.acceptance import everyday
+from tests.support.everyday import is_running
 from tests.support.mesh import DevMesh
 from tests.support.proxy import TcpProxy
 from tests.support.wait import until
@@ -205,8 +207,9 @@ async def test_a_watcher_of_a_job_that_is_retried_meanwhile(
     assert watcher.states.count(JobState.JOB_STATE_DEAD) == 2
 
 
-async def test_waiting(client: Client, jobs: JobServiceAsyncStub) -> None:
-    job = await client.submit(everyday.ticker, seconds=1.5)
+async def test_waiting(client: Client, jobs: JobServiceAsyncStub, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = await client.submit(everyday.hold, path=str(gate))
     clock = asyncio.get_running_loop().time
 
     async def wait(seconds: float) -> tuple[JobState.ValueType, float]:
@@ -219,10 +222,13 @@ async def test_waiting(client: Client, jobs: JobServiceAsyncStub) -> None:
     state, took = await wait(0)
     assert state in (JobState.JOB_STATE_QUEUED, JobState.JOB_STATE_RUNNING)
     assert took < 1.0
-    state, took = await wait(0.4)
+    await until(lambda: is_running(job), WAIT)
+    to_the_end = asyncio.create_task(wait(WAIT))
+    state, took = await wait(0.4)  # so that the other call has long come to wait
     assert state == JobState.JOB_STATE_RUNNING
     assert 0.4 <= took < 1.5
-    state, took = await wait(WAIT)
+    gate.touch()
+    state, took = await to_the_end
     assert state == JobState.JOB_STATE_SUCCEEDED
     assert took < 5
     assert (await wait(WAIT))[1] < 1.0

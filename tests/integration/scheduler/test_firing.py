@@ -8,7 +8,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ SCHEDULES = full(200, 50)
 SECONDS = full(60, 5)
 ROUNDS = range(full(10, 1))
 LEASE = 1.0
+FAR_OFF = datetime(2900, 1, 1, tzinfo=UTC)
 # What the leader's absence may cost, by the lateness of the firings that fell into it.
 TAKEN_OVER_SECONDS = {"kill": 3.0, "stop": 0.5}
 
@@ -66,7 +67,7 @@ class Fleet:
         process = self._process("scheduler", **(clock_off_by(clock) if clock else {}))
         await process.start()
         self.schedulers[str(process.pid)] = process
-        await process.ready()
+        await until(lambda: takes_part(process), ROOM, "it takes part in elections")
         if clock:
             told = datetime.fromisoformat(
                 json.loads(process.log.read_text().split("\n")[0])["time"]
@@ -76,6 +77,16 @@ class Fleet:
     async def stop(self) -> None:
         running = [*self.schedulers.values(), self.dispatcher]
         await asyncio.gather(*(process.__aexit__(None, None, None) for process in running))
+
+
+def takes_part(process: ServiceProcess) -> bool:
+    """Whether a scheduler has come to its last part, the election; its log tells.
+
+    Its readiness tells too, but a second later: so long it remembers that it was asked too early.
+    """
+    assert process.child is not None
+    process.child.require_running()
+    return "gRPC on" in process.log.read_text()
 
 
 def clock_off_by(much: str) -> dict[str, str]:
@@ -100,14 +111,21 @@ async def connection(database: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
+def point() -> str:
+    """Where the dispatcher dies; nowhere, unless a test says so by a parameter of this name."""
+    return ""
+
+
+@pytest.fixture
 async def fleet(
-    database: str, nats_url: str, ports: PortPool, tmp_path: Path
+    database: str, nats_url: str, ports: PortPool, tmp_path: Path, point: str
 ) -> AsyncIterator[Fleet]:
     made = Fleet(database, nats_url, ports, tmp_path)
+    if point:
+        made.dispatcher = made.new_dispatcher(JOBMESH_FAILPOINTS=f"{point}=kill")
     try:
         await made.dispatcher.start()
-        await made.dispatcher.ready()
-        await asyncio.gather(*(made.start_scheduler() for _ in range(3)))
+        await asyncio.gather(made.dispatcher.ready(), *(made.start_scheduler() for _ in range(3)))
         yield made
     finally:
         await made.stop()
@@ -136,12 +154,57 @@ def every_second(name: str, start: datetime, seconds: int) -> Schedule:
     return schedule
 
 
+def once(name: str, at: datetime) -> Schedule:
+    schedule = s.schedule(name, cron="0 0 1 1 *")
+    del schedule.include[:]
+    schedule.include.add().at.FromDatetime(at)
+    return schedule
+
+
 async def fire_for(store: ScheduleStore, seconds: int) -> datetime:
     """Make schedules of every second, from soon on; when they begin."""
-    start = (await store.now()).replace(microsecond=0) + timedelta(seconds=3)
-    for n in range(SCHEDULES):
-        await store.create(d.NAMESPACE, every_second(f"s{n}", start, seconds))
+    start = await time_after_making(store, SCHEDULES)
+    await make(store, [every_second(f"s{n}", start, seconds) for n in range(SCHEDULES)])
+    assert await store.now() < start, "they were made too late to fire at each time"
     return start
+
+
+async def time_after_making(store: ScheduleStore, count: int) -> datetime:
+    """A full second by which so many schedules will have been made, as fast as others are now."""
+    sample = [once(f"early{n}", FAR_OFF) for n in range(max(50, count // 5))]
+    took = await make(store, sample)
+    room = timedelta(seconds=2 + 3 * took * count / len(sample))
+    return (await store.now() + room).replace(microsecond=0)
+
+
+async def make(store: ScheduleStore, schedules: Sequence[Schedule]) -> float:
+    """Make schedules, four at a time; how many seconds it took."""
+
+    async def make_each(share: Sequence[Schedule]) -> None:
+        for schedule in share:
+            await store.create(d.NAMESPACE, schedule)
+
+    began = time.monotonic()
+    await asyncio.gather(*(make_each(schedules[n::4]) for n in range(4)))
+    return time.monotonic() - began
+
+
+async def fired(connection: asyncpg.Connection) -> int:
+    """How many times have been dealt with."""
+    return int(await connection.fetchval("SELECT count(*) FROM jobmesh.firings"))
+
+
+async def into_the_middle(connection: asyncpg.Connection) -> None:
+    """Wait until some of the times have been fired, and see that not all have."""
+    expected = SCHEDULES * SECONDS
+    some = 1 + 0.4 * expected * random.random()
+
+    async def some_fired() -> bool:
+        return await fired(connection) >= some
+
+    await until(some_fired, SECONDS + ROOM, "some are fired")
+    await asyncio.sleep(random.random())  # any moment will do, not only one just after a firing
+    assert await fired(connection) < expected, "nothing is left to be fired"
 
 
 async def require_each_once(
@@ -151,7 +214,7 @@ async def require_each_once(
     expected = SCHEDULES * seconds
 
     async def all_fired() -> bool:
-        return int(await connection.fetchval("SELECT count(*) FROM jobmesh.firings")) >= expected
+        return await fired(connection) >= expected
 
     await until(all_fired, seconds + ROOM * 2, about)
     rows = await connection.fetch(
@@ -175,8 +238,7 @@ async def test_each_time_fires_once_whatever_becomes_of_the_leader(
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, fault: str, number: int
 ) -> None:
     start = await fire_for(store, SECONDS)
-    wait = (start - datetime.now(UTC)).total_seconds() + SECONDS * (0.2 + 0.3 * random.random())
-    await asyncio.sleep(max(0.0, wait))  # into the middle of the firings
+    await into_the_middle(connection)
     leader = await until(lambda: leading(fleet.schedulers.values()), ROOM, "somebody leads")
     assert leader is not None
     if fault == "kill":
@@ -209,14 +271,12 @@ async def test_a_scheduler_whose_clock_is_off_by_minutes_fires_on_time(
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, number: int
 ) -> None:
     rightful = list(fleet.schedulers.values())
-    await fleet.start_scheduler("+300s")
-    await fleet.start_scheduler("-300s")
+    await asyncio.gather(fleet.start_scheduler("+300s"), fleet.start_scheduler("-300s"))
     wrong = [p for p in fleet.schedulers.values() if p not in rightful]
     await asyncio.gather(*(process.terminate() for process in rightful))
     start = await fire_for(store, SECONDS)
-    await until(lambda: leading(wrong), ROOM, "one whose clock is off leads")
-    await asyncio.sleep(SECONDS * 2 / 3)  # some fire under this one, and some under the other
-    first = await until(lambda: leading(wrong), ROOM, "one leads")
+    await into_the_middle(connection)  # some fire under this one, and some under the other
+    first = await until(lambda: leading(wrong), ROOM, "one whose clock is off leads")
     assert first is not None
     await first.kill()  # the other one is off in the other direction
     await require_each_once(connection, start, SECONDS, f"clocks {number}")
@@ -234,10 +294,6 @@ async def test_a_scheduler_whose_clock_is_off_by_minutes_fires_on_time(
 async def test_a_dispatcher_that_dies_in_the_middle_of_a_firing_loses_and_doubles_nothing(
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, point: str
 ) -> None:
-    await fleet.dispatcher.terminate()
-    fleet.dispatcher = fleet.new_dispatcher(JOBMESH_FAILPOINTS=f"{point}=kill")
-    await fleet.dispatcher.start()
-    await fleet.dispatcher.ready()
     seconds = 3
     start = await fire_for(store, seconds)
     dying = fleet.dispatcher.child
@@ -252,36 +308,20 @@ async def test_a_dispatcher_that_dies_in_the_middle_of_a_firing_loses_and_double
 async def test_a_thousand_of_the_same_second_are_submitted_within_two(
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection
 ) -> None:
-    pace = await seconds_to_make(store, "early", 50, datetime(2900, 1, 1, tzinfo=UTC))
-    room = timedelta(seconds=2 + 3 * pace * 1000 / 50)
-    at = (await store.now()).replace(microsecond=0) + room
-    await seconds_to_make(store, "s", 1000, at)
+    at = await time_after_making(store, 1000)
+    await make(store, [once(f"s{n}", at) for n in range(1000)])
     assert await store.now() < at, "they were made too late to be fired together"
 
     async def all_fired() -> bool:
-        return int(await connection.fetchval("SELECT count(*) FROM jobmesh.firings")) == 1000
+        return await fired(connection) == 1000
 
-    await until(all_fired, room.total_seconds() + ROOM, "all are fired")
+    wait = (at - await store.now()).total_seconds()
+    await until(all_fired, wait + ROOM, "all are fired")
     late: timedelta = await connection.fetchval(
         "SELECT max(create_time) - $1 FROM jobmesh.jobs_live", at
     )
     # Two seconds at rest; this machine does much else.
     assert timedelta() <= late < timedelta(seconds=4)
-
-
-async def seconds_to_make(store: ScheduleStore, name: str, count: int, at: datetime) -> float:
-    """How long it took to make so many schedules that fire once, all at that time."""
-
-    async def make(numbers: range) -> None:
-        for n in numbers:
-            schedule = s.schedule(f"{name}{n}", cron="0 0 1 1 *")
-            del schedule.include[:]
-            schedule.include.add().at.FromDatetime(at)
-            await store.create(d.NAMESPACE, schedule)
-
-    began = time.monotonic()
-    await asyncio.gather(*(make(range(n, count, 4)) for n in range(4)))
-    return time.monotonic() - began
 
 
 @pytest.mark.timeout(120)
