@@ -17,6 +17,7 @@ from nats.js.errors import NotFoundError
 from jobmesh.dev.errors import DevError
 from tests.faults.history import clock
 from tests.faults.plan import SERVICES, Fault
+from tests.faults.processes import Death, Lives
 from tests.faults.stage import Stage
 from tests.support.fleet import Member, plain_nats
 from tests.support.wait import until
@@ -51,7 +52,7 @@ class Timeline:
 
 
 class Chaos:
-    """Faults on one mesh; `deaths` are the processes that ended without being killed."""
+    """Faults on one mesh; `deaths` are the processes that ended as nobody had them end."""
 
     def __init__(self, stage: Stage, timeline: Timeline, seed: int) -> None:
         self._stage = stage
@@ -59,21 +60,29 @@ class Chaos:
         self._dice = random.Random(f"chaos-{seed}")
         self._busy: dict[str, asyncio.Lock] = {}
         self._held: set[str] = set()
-        self.deaths: list[str] = []
+        self._lives = Lives()
+        self.deaths: list[Death] = []
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Start what ends by itself, as whoever runs a service does."""
+        keeper = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+        if not keeper.cancelled():
+            keeper.result()
 
     async def carry_out(self, faults: Sequence[Fault]) -> None:
         """All of it; returns when the last fault has been mended."""
         began = asyncio.get_running_loop().time()
-        keeper = asyncio.create_task(self._keep())
-        try:
-            async with asyncio.TaskGroup() as group:
-                for fault in faults:
-                    due = began + fault.at - asyncio.get_running_loop().time()
-                    await asyncio.sleep(max(due, 0.0))
-                    group.create_task(self._one(fault), name=str(fault))
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            for fault in faults:
+                due = began + fault.at - asyncio.get_running_loop().time()
+                await asyncio.sleep(max(due, 0.0))
+                group.create_task(self._one(fault), name=str(fault))
 
     async def _one(self, fault: Fault) -> None:
         async with self._busy.setdefault(fault.resource, asyncio.Lock()):
@@ -111,20 +120,27 @@ class Chaos:
     async def _killed(self, member: Member) -> AsyncIterator[None]:
         self._held.add(member.name)
         await member.kill()
+        self._ended(member, -signal.SIGKILL, asked=False)
         yield
         await self._start(member)
 
     @asynccontextmanager
     async def _replaced(self, member: Member) -> AsyncIterator[None]:
         self._held.add(member.name)
-        if code := await member.terminate(TERM_GRACE):
-            self.deaths.append(f"{member.name} ended with {code} after SIGTERM")
-            self._timeline.add(self.deaths[-1])
+        await member.terminate(TERM_GRACE)
+        self._ended(member, 0, asked=True)
         yield
         await self._start(member)
 
+    def _ended(self, member: Member, expected: int | None, *, asked: bool) -> None:
+        """Note it if that was otherwise than it was made to end, or before that."""
+        death = self._lives.death(member, asked=asked)
+        if death.code != expected:
+            self.deaths.append(death)
+            self._timeline.add(str(death))
+
     async def _start(self, member: Member) -> None:
-        await member.start()
+        await self._lives.start(member)
         self._held.discard(member.name)
 
         async def serves() -> bool:
@@ -136,14 +152,11 @@ class Chaos:
         await until(serves, READY_SECONDS, lambda: f"{member.name} serves again", LOOK_SECONDS)
 
     async def _keep(self) -> None:
-        """Start what ended by itself, as whoever runs a service does."""
         while True:
             for name, member in self._stage.fleet.members.items():
                 if name not in self._held and not member.running:
-                    assert member.child is not None
-                    self.deaths.append(f"{name} ended by itself ({member.child.exit_code})")
-                    self._timeline.add(self.deaths[-1])
-                    await member.start()
+                    self._ended(member, None, asked=False)
+                    await self._lives.start(member)
             await asyncio.sleep(LOOK_SECONDS)  # as a supervisor that looks at intervals
 
     # What they stand on.

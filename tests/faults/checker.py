@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jobmesh.states import LEASED, WAITING_FOR_TIME
 from tests.faults.history import History, Job, Operation, Outcome, Run
 from tests.faults.job_rules import LOSES_THE_LEASE, RULES, Case
+from tests.faults.processes import Death, Trace
 
 UNEXPECTED = ("INTERNAL", "UNKNOWN", "UNIMPLEMENTED", "DATA_LOSS")
 
@@ -36,7 +37,7 @@ class Observed:
 
     `limits` are the queues with a limit, `slots` what is counted as running in them. With
     `clock_moved` the database's times of different jobs cannot be compared. No call may take
-    longer than `longest_call` seconds.
+    longer than `longest_call` seconds. `traces` are counted.
     """
 
     history: History
@@ -46,6 +47,8 @@ class Observed:
     slots: Mapping[str, int] = field(default_factory=dict)
     clock_moved: bool = False
     longest_call: float = float("inf")
+    deaths: Sequence[Death] = ()
+    traces: Mapping[Trace, int] = field(default_factory=dict)
 
 
 def check(observed: Observed, jobs: Iterable[Job]) -> list[Violation]:
@@ -70,6 +73,7 @@ def check(observed: Observed, jobs: Iterable[Job]) -> list[Violation]:
             kept[job.queue] += kept_runs(case)
     violations += _of_all(observed, seen, operations, excused)
     violations += _of_slots(observed, counted)
+    violations += _of_processes(observed)
     for queue, limit in observed.limits.items():
         if not observed.clock_moved:
             violations += _within(f"leases of {queue}", leases[queue], limit)
@@ -136,6 +140,16 @@ def _of_slots(observed: Observed, counted: Mapping[str, int]) -> Iterator[Violat
         if observed.slots.get(queue, 0) != counted.get(queue, 0):
             told = f"{observed.slots.get(queue, 0)} counted, {counted.get(queue, 0)} there"
             yield Violation("slots_are_right", f"running jobs of {queue}: {told}")
+
+
+def _of_processes(observed: Observed) -> Iterator[Violation]:
+    """None ends by itself, nor otherwise than in order, and none meets what it cannot handle."""
+    for death in observed.deaths:
+        if not death.is_foreseen:
+            yield Violation("processes_end_in_order", str(death))
+    for trace, number in observed.traces.items():
+        if not trace.is_foreseen:
+            yield Violation("errors_are_foreseen", f"{number} times {trace}")
 
 
 def watched_ahead(case: Case) -> Iterator[Operation]:

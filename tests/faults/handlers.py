@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from jobmesh import App, JobContext, Retry
 from tests.faults import ledger
@@ -14,6 +15,7 @@ app = App()
 LIMITED = "limited"
 LIMIT = 3
 MOST_FAILURES = 4
+POLL_SECONDS = 0.05
 Result = dict[str, int]
 
 
@@ -32,6 +34,12 @@ def booked(job: JobContext, restored: int = 0) -> Iterator[None]:
         ledger.ended(job.job_id, job.attempt, outcome)
 
 
+async def opened(gate: str) -> None:
+    """Wait until a file is there."""
+    while not Path(gate).exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(POLL_SECONDS)
+
+
 @app.task("quick")
 async def quick(job: JobContext) -> Result:
     """Be done at once."""
@@ -44,6 +52,25 @@ async def slow(job: JobContext, millis: int) -> Result:
     """Take some time."""
     with booked(job):
         await asyncio.sleep(millis / 1000)
+        return {"attempt": job.attempt}
+
+
+@app.task("hold")
+async def hold(job: JobContext, gate: str) -> Result:
+    """Run until a file is there."""
+    with booked(job):
+        await opened(gate)
+        return {"attempt": job.attempt}
+
+
+@app.task("talk")
+async def talk(job: JobContext, gate: str, lines: int, size: int, millis: int) -> Result:
+    """Once a file is there, log so many lines of so many bytes, one by one."""
+    with booked(job):
+        await opened(gate)
+        for number in range(lines):
+            job.log.info("%s", f"{number} ".ljust(size, "x"))
+            await asyncio.sleep(millis / 1000)
         return {"attempt": job.attempt}
 
 

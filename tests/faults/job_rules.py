@@ -176,22 +176,25 @@ def checkpoints_are_durable(case: Case) -> Iterator[str]:
 
 def watchers_see_everything(case: Case) -> Iterator[str]:
     """A watcher sees every change in order without a gap, and at last the end."""
-    changes = {change.revision: change.state for change in case.job.changes}
     for operation in case.operations:
-        if operation.kind != "watch":
-            continue
-        revisions = [revision for revision, _ in operation.seen]
-        if revisions != list(range(1, len(revisions) + 1)):
-            yield f"watch #{operation.number} saw revisions {revisions}"
-        wrong = [step for step in operation.seen if changes.get(step[0], step[1]) != step[1]]
-        if wrong:
-            yield f"watch #{operation.number} saw what did not happen: {wrong}"
-        if (
-            operation.outcome is Outcome.OK
-            and operation.seen[-1:]
-            and (operation.seen[-1][1] not in TERMINAL)
-        ):
-            yield f"watch #{operation.number} ended at {operation.seen[-1]}"
+        if operation.kind == "watch":
+            told = f"watch #{operation.number}"
+            yield from (f"{told} {wrong}" for wrong in _watched(case.job, operation))
+
+
+def _watched(job: Job, watch: Operation) -> Iterator[str]:
+    revisions = [revision for revision, _ in watch.seen]
+    if revisions != list(range(1, len(revisions) + 1)):
+        yield f"saw revisions {revisions}"
+    kept = {change.revision: change.state for change in job.changes}
+    first = min(kept, default=1)  # what came before it is not known any more
+    wrong = [(r, state) for r, state in watch.seen if r >= first and kept.get(r) != state]
+    if wrong:
+        yield f"saw what did not happen: {wrong}"
+    if watch.outcome is Outcome.OK and not watch.seen:
+        yield "saw nothing, and ended"
+    elif watch.outcome is Outcome.OK and watch.seen[-1][1] not in TERMINAL:
+        yield f"ended at {watch.seen[-1]}"
 
 
 def calls_had_their_effect(case: Case) -> Iterator[str]:

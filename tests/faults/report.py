@@ -28,11 +28,11 @@ def summary(verdict: Verdict) -> Iterator[str]:
     yield f"recorded attempts: {sum(verdict.attempts.values())}; runs of handlers: {verdict.runs}"
     yield from _table(verdict.attempts)
     if verdict.deaths:
-        yield f"processes that ended by themselves: {len(verdict.deaths)}"
+        yield f"processes that ended as nobody had them end: {len(verdict.deaths)}"
         yield from (f"  {death}" for death in verdict.deaths)
-    if verdict.defects:
-        yield "logged with a trace, so that nobody foresaw it:"
-        yield from _table(verdict.defects)
+    if verdict.traces:
+        yield "logged with a trace:"
+        yield from _table(Counter(map(str, verdict.traces.elements())))
     yield f"violations: {len(verdict.violations)}"
     yield from _table(Counter(violation.rule for violation in verdict.violations))
 

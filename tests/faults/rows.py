@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import signal
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from jobmesh.client import Client, JobHandle
-from tests.faults import ledger, observe, report
+from jobmesh.dev.child import describe_exit
+from tests.faults import ledger, observe, processes, report
 from tests.faults.chaos import Timeline
 from tests.faults.checker import Observed, check
 from tests.faults.handlers import LIMIT, LIMITED
 from tests.faults.history import History, Job, Run
-from tests.faults.stage import Stage
+from tests.faults.stage import LEASE_SECONDS, Stage
 from tests.support.fleet import Member
 from tests.support.wait import until
 
 LOOK_SECONDS = 0.05
 RUNNING_SECONDS = 20.0
+# By then whoever fell silent has been found, and what it ran is queued again.
+NOTICED_SECONDS = LEASE_SECONDS + 1
 
 
 @dataclass
 class Bench:
-    """A mesh for one test after another; `history` has every job that was submitted."""
+    """A mesh for one test after another; `history` has every job that was submitted.
+
+    `down` are the members that a test has ended, and not started again.
+    """
 
     stage: Stage
     mesh: Client
     history: History = field(default_factory=History)
+    down: set[str] = field(default_factory=set)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def submit(self, task: Any, count: int, /, **arguments: Any) -> list[JobHandle]:
         """So many jobs, all alike; acknowledged when this returns."""
@@ -45,6 +57,15 @@ class Bench:
             operation.job_ids = tuple(job.id for job in jobs)
         assert operation.job_ids, str(operation)
         return jobs
+
+    @contextmanager
+    def gate(self) -> Iterator[Path]:
+        """A file for jobs to hold for (`handlers.hold`): they end when this is left."""
+        gate = self.stage.fleet.directory / f"gate-{next(self._numbers)}"
+        try:
+            yield gate
+        finally:
+            gate.touch()
 
     def runs(self, jobs: Sequence[JobHandle]) -> dict[str, list[Run]]:
         """The runs of each job's handler, in its own words, oldest first."""
@@ -129,17 +150,40 @@ class Bench:
                 limits={LIMITED: LIMIT},
                 slots=await observe.slots(connection),
                 clock_moved=True,
+                traces=Counter(processes.logged(self.stage.fleet.members.values())),
             )
             jobs = [job async for job in observe.jobs(connection)]
         violations = check(observed, jobs)
         told = "\n".join(line for each in violations for line in report.explain(each, timeline))
         assert not violations, told
 
+    async def kill(self, member: Member) -> None:
+        """SIGKILL; `serving` starts it again."""
+        self.down.add(member.name)
+        await member.kill()
+        assert exit_code(member) == -signal.SIGKILL, self.trouble()
+
+    async def terminate(self, member: Member) -> None:
+        """SIGTERM, which it takes well; `serving` starts it again."""
+        self.down.add(member.name)
+        assert await member.terminate() == 0, self.trouble()
+
     async def serving(self, *members: Member) -> None:
-        """Start those of them that do not run, and wait until all serve."""
+        """Start those of them that a test has ended, and wait until all serve.
+
+        Whatever else has ended is started too, for the tests to come, and fails this one.
+        """
         stopped = [member for member in members if not member.running]
+        fallen = [
+            f"{member.name} ended by itself with {describe_exit(exit_code(member))}"
+            for member in stopped
+            if member.name not in self.down
+        ]
+        trouble = self.trouble() if fallen else ""
         await asyncio.gather(*(member.start() for member in stopped))
         await asyncio.gather(*(member.ready() for member in members))
+        self.down -= {member.name for member in members}
+        assert not fallen, f"{fallen}\n{trouble}"
 
     def trouble(self) -> str:
         """What the processes complained of."""
@@ -157,3 +201,10 @@ class Bench:
             yield connection
         finally:
             await connection.close(timeout=10)
+
+
+def exit_code(member: Member) -> int:
+    """Of one that has ended; negative for the signal that ended it."""
+    assert member.child is not None
+    assert member.child.exit_code is not None
+    return member.child.exit_code

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
-import msgspec
 
 import jobmesh
 from jobmesh.dev.ports import PortPool
-from tests.faults import ledger, observe
+from tests.faults import ledger, observe, processes
 from tests.faults.chaos import CLOCK_SECONDS, Chaos, Timeline
 from tests.faults.checker import Observed, Violation, check
 from tests.faults.handlers import LIMIT, LIMITED
 from tests.faults.history import History
 from tests.faults.plan import Fault, Kind, plan
+from tests.faults.processes import Death, Trace
 from tests.faults.stage import Stage, staged
 from tests.faults.workload import CALL_SECONDS, LONGEST_CALL, Workload
-from tests.support.fleet import Member
 
 SETTLE_SECONDS = 90.0
 QUIET_SECONDS = 3.0
@@ -56,8 +55,8 @@ class Verdict:
     attempts: Counter[str]
     runs: int
     settled: float
-    deaths: Sequence[str]
-    defects: Counter[str] = field(default_factory=Counter)
+    deaths: Sequence[Death]
+    traces: Counter[Trace]
 
 
 async def play(script: Script, timeline: Timeline) -> Verdict:
@@ -68,18 +67,19 @@ async def play(script: Script, timeline: Timeline) -> Verdict:
         async with staged(ports, clock=clock, directory=script.directory) as stage:
             history = History()
             chaos = Chaos(stage, timeline, script.seed)
-            await _under_load(script, stage, history, chaos, faults)
-            if clock:
-                # What waits until a time that was set while the clock was ahead is due now.
-                stage.postgres.set_clock(2 * CLOCK_SECONDS)
-            timeline.add("all is whole, and no more calls are made")
-            settled = await _settle(stage)
-            timeline.add(f"settled after {settled:.1f} s")
+            async with chaos.kept():
+                await _under_load(script, stage, history, chaos, faults)
+                if clock:
+                    # What waits until a time that was set while the clock was ahead is due now.
+                    stage.postgres.set_clock(2 * CLOCK_SECONDS)
+                timeline.add("all is whole, and no more calls are made")
+                settled = await _settle(stage)
+                timeline.add(f"settled after {settled:.1f} s")
             if script.directory is not None:
                 told = "\n".join(map(str, history.operations))
                 (script.directory / "operations").write_text(told)
-            verdict = await _judge(stage, history, timeline, clock_moved=clock)
-            verdict.settled, verdict.deaths = settled, chaos.deaths
+            verdict = await _judge(stage, history, timeline, chaos.deaths, clock_moved=clock)
+            verdict.settled = settled
             return verdict
 
 
@@ -125,9 +125,15 @@ async def _settle(stage: Stage) -> float:
 
 
 async def _judge(
-    stage: Stage, history: History, timeline: Timeline, *, clock_moved: bool
+    stage: Stage,
+    history: History,
+    timeline: Timeline,
+    deaths: Sequence[Death],
+    *,
+    clock_moved: bool,
 ) -> Verdict:
     runs = ledger.read(stage.ledger)
+    traces = Counter(processes.logged(stage.fleet.members.values()))
     connection = await asyncpg.connect(stage.postgres.dsn(), timeout=10, command_timeout=60)
     try:
         observed = Observed(
@@ -138,6 +144,8 @@ async def _judge(
             slots=await observe.slots(connection),
             clock_moved=clock_moved,
             longest_call=LONGEST_CALL,
+            deaths=deaths,
+            traces=traces,
         )
         jobs = [job async for job in observe.jobs(connection)]
     finally:
@@ -150,16 +158,6 @@ async def _judge(
         attempts=Counter(attempt.outcome for job in jobs for attempt in job.attempts),
         runs=len(runs),
         settled=0.0,
-        deaths=(),
-        defects=Counter(_defects(stage.fleet.members.values())),
+        deaths=deaths,
+        traces=traces,
     )
-
-
-def _defects(members: Iterable[Member]) -> Iterator[str]:
-    """What processes logged with a trace: nobody foresaw it."""
-    for member in members:
-        for line in member.log.read_text(errors="replace").splitlines():
-            if '"error":"Traceback' in line:
-                record = msgspec.json.decode(line)
-                last = record["error"].strip().splitlines()[-1]
-                yield f"{record['level']} {member.service}: {record['message']}: {last}"[:300]

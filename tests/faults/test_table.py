@@ -8,17 +8,20 @@ import shutil
 import statistics
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import pairwise
 
 import pytest
 import pytest_asyncio
+from nats.js.errors import NotFoundError
 
 from jobmesh.client import JobHandle
 from jobmesh.v1.broker_pb2 import WakeUp
 from tests.faults import handlers
-from tests.faults.history import Job
-from tests.faults.rows import Bench
+from tests.faults.chaos import STREAM
+from tests.faults.history import Job, Run
+from tests.faults.rows import NOTICED_SECONDS, Bench
 from tests.faults.stage import LEASE_SECONDS
 from tests.support.effort import FULL, full
 from tests.support.fleet import Member, plain_nats
@@ -32,10 +35,15 @@ log = logging.getLogger(__name__)
 RUNNING = 100
 # More than they need: what a runner takes ahead may wait there while another one has room.
 SLOTS = 75
+# So long that what is found by it is told from what is found by a stream that broke.
+LONG_LEASE_SECONDS = 30.0
+# Five, as is promised; where much else runs, still half of the lease.
+AGAIN_SECONDS = full(5, 15)
 # Asked only where nothing else runs.
-AGAIN_SECONDS = 5.0
-RECOVERED_SECONDS = 30.0
 ELSEWHERE_SECONDS = 1.0
+# Long enough for everything that looks at times to look.
+LOOK_SECONDS = 1.0
+RECOVERED_SECONDS = 30.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -60,22 +68,43 @@ def settings(collector: TcpProxy) -> dict[str, str]:
 
 async def test_jobs_of_a_killed_runner_run_again_within_5_s(bench: Bench) -> None:
     seconds: list[float] = []
-    for number in range(full(200, 1)):
-        jobs = await bench.submit(handlers.slow, 20, millis=1500)
+    async with long_lease(bench):
+        for number in range(full(200, 1)):
+            seconds += await seconds_to_run_again(bench, number)
+    most = statistics.quantiles(seconds, n=100)[98] if FULL else max(seconds)
+    log.info("again after %.1f s (median), %.1f s (p99)", statistics.median(seconds), most)
+    assert most < AGAIN_SECONDS, sorted(seconds)
+
+
+@asynccontextmanager
+async def long_lease(bench: Bench) -> AsyncIterator[None]:
+    """The leader finds a silent runner late: dispatchers have to see that its stream broke."""
+    schedulers = [member.name for member in bench.stage.fleet.of("scheduler")]
+    restart = bench.stage.fleet.restart
+    await restart(*schedulers, JOBMESH_SESSION_LEASE_SECONDS=str(LONG_LEASE_SECONDS))
+    try:
+        yield
+    finally:
+        await restart(*schedulers)
+
+
+async def seconds_to_run_again(bench: Bench, number: int) -> list[float]:
+    """From the death of a runner to the next run of each job that it ran."""
+    with bench.gate() as gate:
+        jobs = await bench.submit(handlers.hold, 20, gate=str(gate))
         limited = await bench.submit(handlers.limited, 6, millis=100)
         await bench.running(jobs)
         victim = one_that_runs(bench, jobs, number)
-        pid, killed = victim.pid, time.time()
-        await victim.kill()
-        await bench.ended(jobs + limited, 30)
-        hit = [runs for runs in bench.runs(jobs).values() if runs[0].process == pid]
-        seconds += [runs[1].start - killed for runs in hit]
-        await bench.serving(victim)
-    assert len(seconds) >= full(200, 1)
-    p99 = statistics.quantiles(seconds, n=100)[98]
-    log.info("again after %.1f s (median), %.1f s (p99)", statistics.median(seconds), p99)
-    if FULL:
-        assert p99 < AGAIN_SECONDS, sorted(seconds)
+        hit, killed = of_process(bench, jobs, victim.pid), time.time()
+        await bench.kill(victim)
+        await until(lambda: all(map(runs_again, bench.runs(hit).values())), 30, bench.trouble, 0.1)
+    await bench.ended(jobs + limited, 30)
+    await bench.serving(victim)
+    return [runs[1].start - killed for runs in bench.runs(hit).values()]
+
+
+def runs_again(runs: Sequence[Run]) -> bool:
+    return len(runs) == 2
 
 
 async def test_a_runner_stopped_for_three_leases_is_replaced_and_not_believed(
@@ -122,10 +151,12 @@ async def cancel(bench: Bench, jobs: Sequence[JobHandle]) -> None:
 async def test_running_jobs_outlive_their_dispatcher(bench: Bench) -> None:
     for number in range(full(20, 1)):
         victim = bench.stage.fleet.of("dispatcher")[number % 2]
-        jobs = await bench.submit(handlers.slow, RUNNING, millis=4000)
-        await bench.running(jobs)
-        before = await bench.revisions(jobs)
-        await victim.kill()
+        with bench.gate() as gate:
+            jobs = await bench.submit(handlers.hold, RUNNING, gate=str(gate))
+            await bench.running(jobs)
+            before = await bench.revisions(jobs)
+            await bench.kill(victim)
+            await asyncio.sleep(NOTICED_SECONDS)  # the fault itself
         await bench.ended(jobs, 30)
         await bench.require_untouched(jobs, before)
         await bench.serving(victim)
@@ -134,50 +165,63 @@ async def test_running_jobs_outlive_their_dispatcher(bench: Bench) -> None:
 async def test_a_wiped_broker_loses_nothing(bench: Bench) -> None:
     nats = bench.stage.nats
     for _ in range(full(5, 1)):
-        jobs = await bench.submit(handlers.slow, 2 * SLOTS, millis=6000)
-        await bench.running(jobs, least=RUNNING)
-        begun = bench.begun(jobs)
-        before = await bench.revisions(begun)
-        queued = await bench.submit(handlers.quick, full(10_000, 1_000))
-        nats.kill()
-        assert nats.child is not None
-        await nats.child.wait()
-        shutil.rmtree(bench.stage.nats_store)
-        await nats.start()
-        await bench.ended(jobs + queued, RECOVERED_SECONDS)
+        with bench.gate() as gate:
+            jobs = await bench.submit(handlers.hold, 2 * SLOTS, gate=str(gate))
+            await bench.running(jobs, least=RUNNING)
+            begun = bench.begun(jobs)
+            before = await bench.revisions(begun)
+            queued = await bench.submit(handlers.quick, full(10_000, 1_000))
+            nats.kill()
+            assert nats.child is not None
+            await nats.child.wait()
+            shutil.rmtree(bench.stage.nats_store)
+            await nats.start()
+            again = time.monotonic()
+            await until(lambda: has_stream(nats.url), RECOVERED_SECONDS, bench.trouble)
+        await bench.ended(jobs + queued, again + RECOVERED_SECONDS - time.monotonic())
         await bench.require_untouched(begun, before)
         bench.require_once(jobs)  # what waited in a runner may have been given back, unharmed
+
+
+async def has_stream(url: str) -> bool:
+    """Whether the dispatchers have made the stream of wake-ups."""
+    async with plain_nats(url) as client:
+        with suppress(NotFoundError):
+            return bool(await client.jetstream().stream_info(STREAM))
+    return False
 
 
 async def test_a_frozen_database_and_stopped_dispatchers_queue_nothing_again(
     bench: Bench,
 ) -> None:
-    frozen, stopped = full(60, 5), full(30, 4)
-    jobs = await bench.submit(handlers.slow, RUNNING, millis=1000 * (frozen + stopped + 2))
-    await bench.running(jobs)
-    before = await bench.revisions(jobs)
-    bench.stage.postgres.freeze()
-    await asyncio.sleep(frozen)  # the fault itself
-    bench.stage.postgres.thaw()
-    for dispatcher in bench.stage.fleet.of("dispatcher"):
-        dispatcher.freeze()
-    await asyncio.sleep(stopped)  # the fault itself
-    for dispatcher in bench.stage.fleet.of("dispatcher"):
-        dispatcher.thaw()
+    with bench.gate() as gate:
+        jobs = await bench.submit(handlers.hold, RUNNING, gate=str(gate))
+        await bench.running(jobs)
+        before = await bench.revisions(jobs)
+        bench.stage.postgres.freeze()
+        await asyncio.sleep(full(60, 5))  # the fault itself
+        bench.stage.postgres.thaw()
+        for dispatcher in bench.stage.fleet.of("dispatcher"):
+            dispatcher.freeze()
+        await asyncio.sleep(full(30, 4))  # the fault itself
+        for dispatcher in bench.stage.fleet.of("dispatcher"):
+            dispatcher.thaw()
+        await asyncio.sleep(LOOK_SECONDS)
     await bench.ended(jobs, 40)
     await bench.require_untouched(jobs, before)
 
 
 async def test_a_database_whose_clock_jumps_queues_nothing_again(bench: Bench) -> None:
     for _ in range(full(10, 1)):
-        jobs = await bench.submit(handlers.slow, RUNNING, millis=5000)
-        await bench.running(jobs)
-        before = await bench.revisions(jobs)
-        for offset in (300, -300, 0):
-            bench.stage.postgres.set_clock(offset)
-            later = await bench.submit(handlers.quick, 20)
-            await bench.ended(later, 15)
-            await asyncio.sleep(1)  # long enough for everything that looks at times to look
+        with bench.gate() as gate:
+            jobs = await bench.submit(handlers.hold, RUNNING, gate=str(gate))
+            await bench.running(jobs)
+            before = await bench.revisions(jobs)
+            for offset in (300, -300, 0):
+                bench.stage.postgres.set_clock(offset)
+                later = await bench.submit(handlers.quick, 20)
+                await bench.ended(later, 15)
+                await asyncio.sleep(LOOK_SECONDS)
         await bench.ended(jobs, 20)
         await bench.require_untouched(jobs, before)
 
@@ -185,7 +229,7 @@ async def test_a_database_whose_clock_jumps_queues_nothing_again(bench: Bench) -
 async def test_a_job_delivered_ten_times_at_once_is_claimed_once(bench: Bench) -> None:
     for _ in range(full(20, 1)):
         runners = bench.stage.fleet.of("runner")
-        await asyncio.gather(*(runner.terminate() for runner in runners))
+        await asyncio.gather(*(bench.terminate(runner) for runner in runners))
         jobs = await bench.submit(handlers.quick, 30)
         await deliver(bench, jobs, times=10)
         await bench.serving(*runners)
@@ -212,7 +256,7 @@ async def test_jobs_of_a_runner_that_is_asked_to_end_go_on_elsewhere(bench: Benc
         await bench.ended(warm, 30)
         jobs = await bench.submit(handlers.slow, 400, millis=100)
         await bench.running(jobs, least=1)
-        assert await victim.terminate() == 0
+        await bench.terminate(victim)
         await bench.ended(jobs, 30)
         stored = await bench.stored(jobs)
         assert {(job.state, job.failures, job.crashes) for job in stored} == {("SUCCEEDED", 0, 0)}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobmesh.errors import InvalidField, JobmeshError, Unavailable
 from tests.faults.checker import Interval, Observed, check, most_at_once
 from tests.faults.history import Attempt, Change, History, Job, Operation, Outcome, Run
-from tests.faults.job_rules import RULES
+from tests.faults.job_rules import KEPT_ATTEMPTS, KEPT_CHANGES, RULES
 from tests.unit.faults.examples import job_of, lives
 
 LOST_ONCE = ["QUEUED", "RUNNING", "QUEUED", "RUNNING", "SUCCEEDED"]
@@ -152,10 +152,13 @@ def test_a_lost_attempt_that_begins_late_is_no_violation() -> None:
     assert found(job, [replace(kept, acknowledged=3), late]) == set()
 
 
+SEEN = [(1, "QUEUED"), (2, "RUNNING"), (3, "SUCCEEDED")]
 CALLS: list[tuple[str, Operation]] = [
     ("watchers_see_everything", operation("watch", seen=[(1, "QUEUED"), (3, "SUCCEEDED")])),
     ("watchers_see_everything", operation("watch", seen=[(1, "SCHEDULED")])),
     ("watchers_see_everything", operation("watch", seen=[(1, "QUEUED"), (2, "RUNNING")])),
+    ("watchers_see_everything", operation("watch")),
+    ("watchers_see_everything", operation("watch", seen=[*SEEN, (4, "DEAD")])),
     ("calls_had_their_effect", operation("retry")),
     ("calls_had_their_effect", operation("cancel")),
     (
@@ -174,6 +177,24 @@ CALLS: list[tuple[str, Operation]] = [
 def test_each_false_answer_is_found(rule: str, call: Operation) -> None:
     job, runs = job_of(["QUEUED", "RUNNING", "SUCCEEDED"])
     assert rule in found(job, runs, call)
+
+
+def test_a_watch_that_came_to_no_end_may_have_seen_nothing() -> None:
+    job, runs = job_of(["QUEUED", "RUNNING", "SUCCEEDED"])
+    for seen in ([], SEEN[:2]):
+        watch = operation("watch", seen=seen, outcome=Outcome.UNKNOWN, code="UNAVAILABLE")
+        assert found(job, runs, watch) == set()
+
+
+def test_a_watch_may_have_seen_what_is_kept_no_longer() -> None:
+    states = ["QUEUED", *["RUNNING", "QUEUED"] * KEPT_CHANGES, "RUNNING", "SUCCEEDED"]
+    whole, runs = job_of(states)
+    attempts = whole.attempts[-KEPT_ATTEMPTS:]
+    job = replace(whole, changes=whole.changes[-KEPT_CHANGES:], attempts=attempts)
+    seen = [(change.revision, change.state) for change in whole.changes]
+    assert found(job, runs, operation("watch", seen=seen)) == set()
+    seen[-2] = (len(seen) - 1, "CANCELLING")
+    assert found(job, runs, operation("watch", seen=seen)) == {"watchers_see_everything"}
 
 
 def test_a_watch_of_what_waits_by_a_clock_that_was_ahead_may_hang() -> None:
