@@ -20,16 +20,9 @@ SERIOUS = ("ERROR", "CRITICAL")
 WITHOUT_DATABASE = "dispatcher could not start: postgresql is not available"
 # Said by libraries, and past our logs, of what is dealt with all the same.
 HARMLESS = (
-    # gRPC: who watched hung up while something was on the way.
-    r"ERROR gateway: ExecuteBatchError raised in core by servicer method \[.*/WatchJob\]",
     # asyncpg: whoever used the connection was given up while the database was frozen; it goes back
     # in a task of its own, and is closed.
     r"ERROR \w+: Task exception was never retrieved\n.*PoolConnectionHolder.*: TimeoutError$",
-    # nats-py: the answer to a flush that was given up. Nothing is read from then on, until pings
-    # find that out.
-    r"ERROR (gateway|dispatcher): nats: encountered error: asyncio\.exceptions\.InvalidStateError",
-    # What a runner forks workers from, whose runner was killed before it had its answer.
-    r"CRITICAL runner: not in its log: BrokenPipeError: \[Errno 32\] Broken pipe$",
 )
 # What ended a thread or the interpreter: the line at which its trace ends.
 PAST_THE_LOG = re.compile(

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
@@ -33,6 +34,7 @@ ADVISORY_SUBJECTS = [
 ]
 API_TIMEOUT_SECONDS = 5.0
 FIRST_CONNECT_SECONDS = 5.0
+UNSUBSCRIBE_SECONDS = 2.0
 DAY = 86_400.0
 
 Heard = Callable[[Msg], Awaitable[None]]
@@ -49,7 +51,8 @@ class Broker:
         self._ready = asyncio.Event()
         self._announcing = asyncio.Lock()
         self._listeners: list[Callable[[], Awaitable[None]]] = []
-        self._subscriptions: list[tuple[str, Heard]] = []
+        self._subscriptions: dict[str, Heard] = {}
+        self._live: dict[str, Subscription] = {}  # those of this connection
 
     @property
     def connected(self) -> bool:
@@ -86,17 +89,22 @@ class Broker:
             except TimeoutError:
                 log.warning("nats did not close in time")
 
-    async def ping(self) -> None:
-        """Raise unless the broker answers."""
-        try:
-            await self.client.flush(timeout=2)
-        except (NatsError, TimeoutError, OSError) as error:
-            raise BackendUnavailable("nats") from error
-
     async def subscribe(self, subject: str, heard: Heard) -> None:
         """Hear a subject, on this connection and all that follow. Raises `BackendUnavailable`."""
-        await self.client.subscribe(subject, cb=heard)
-        self._subscriptions.append((subject, heard))
+        self._live[subject] = await self.client.subscribe(subject, cb=heard)
+        self._subscriptions[subject] = heard
+
+    async def unsubscribe(self, subject: str) -> None:
+        """Hear a subject no more; what the server has sent by now is heard before."""
+        self._subscriptions.pop(subject, None)
+        subscription = self._live.pop(subject, None)
+        if subscription is None:
+            return
+        try:
+            async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
+                await subscription.drain()  # type: ignore[no-untyped-call]
+        except (NatsError, TimeoutError, OSError) as error:
+            log.debug("%s is heard no more, nor what was on its way: %s", subject, error)
 
     async def _connect(self) -> None:
         while True:
@@ -106,8 +114,8 @@ class Broker:
             except (NatsError, OSError, TimeoutError) as error:
                 log.warning("nats: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(1)  # a backoff: there is nothing to wait for
-        for subject, heard in self._subscriptions:
-            await client.subscribe(subject, cb=heard)
+        for subject, heard in self._subscriptions.items():
+            self._live[subject] = await client.subscribe(subject, cb=heard)
         await self._announce()
 
     async def _new_client(self) -> Client:

@@ -75,11 +75,13 @@ class DispatchLoop:
         self._owner.spawn("pull", self._keep_pulling())
 
     async def stop(self) -> None:
-        """Stop claiming; what is at hand is delivered to others after the ack wait."""
+        """Stop claiming, and leave what is at hand to others."""
         self._stopping = True
         await self._owner.stop()
         await self.pulls.stop()
         await self._acks.stop()
+        at_hand, self._at_hand = self._at_hand, []
+        await self.pulls.give_back(at_hand)
 
     def wake(self) -> None:
         """There may be something to do."""

@@ -103,8 +103,10 @@ class Pulls:
         """Nothing to do before the broker is there."""
 
     async def stop(self) -> None:
-        """Stop asking. What is at hand and not acknowledged is delivered to others."""
+        """Stop asking; what is on its way is taken. What is at hand is to be given back."""
         await self._owner.stop()
+        if self._prefix:
+            await self._broker.unsubscribe(f"{self._prefix}.*")
 
     @property
     def requested(self) -> int:
@@ -143,6 +145,14 @@ class Pulls:
         except (NatsError, TimeoutError, OSError, BackendUnavailable) as error:
             # They are delivered again, and dropped as stale.
             log.warning("%d wake-up(s) not acknowledged: %s", len(messages), error)
+
+    async def give_back(self, messages: Sequence[Pulled]) -> None:
+        """Have them delivered to others now, and not only when the ack wait is over."""
+        try:
+            for message in messages:
+                await self._broker.client.publish(message.reply, b"-NAK")
+        except (NatsError, OSError, BackendUnavailable) as error:
+            log.debug("%d wake-up(s) not given back: %s", len(messages), error)
 
     async def _connected(self) -> None:
         """All requests of an earlier connection are lost."""

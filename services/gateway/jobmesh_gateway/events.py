@@ -28,6 +28,7 @@ from jobmesh.server import metrics
 from jobmesh.server.lifecycle import Periodic, TaskOwner
 from jobmesh.v1.broker_pb2 import EventBatch, WatchAnnouncement
 from jobmesh_gateway.fanout import Watchers
+from jobmesh_gateway.flushes import Flushes
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ _up = metrics.gauge("jobmesh_gateway_events_connected", "Whether events come in 
 EVENTS = "jm.ev.*"
 ANNOUNCEMENTS = "jm.watch"
 ANNOUNCE_SECONDS = 1.0
-FLUSH_SECONDS = 1
+FLUSH_SECONDS = 1.0
 # A loop that is so far behind does better to read the jobs than to work off old events.
 MAX_PENDING_MESSAGES = 16_384
 MAX_PENDING_BYTES = 32 << 20
@@ -57,6 +58,7 @@ class EventFeed:
         self._announcements: Batcher[int, None] = Batcher(
             self._flush, max_items=10_000, max_waiting=100_000, name="announcements"
         )
+        self._flushes = Flushes()
         self._log_again = 0.0
 
     @property
@@ -78,6 +80,7 @@ class EventFeed:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+        await self._flushes.stop()
 
     async def want(self, job_id: str) -> None:
         """Return once dispatchers were asked for events of the job, or cannot be asked.
@@ -169,7 +172,7 @@ class EventFeed:
         try:
             await self._announce()
             if self._client is not None and self._client.is_connected:
-                await self._client.flush(FLUSH_SECONDS)
+                await self._flushes.flush(self._client, FLUSH_SECONDS)
         except (TimeoutError, nats.errors.Error, OSError) as error:
             # Events may be missing until the next announcement: the re-read finds what they told.
             log.debug("an announcement was not confirmed: %s", error)

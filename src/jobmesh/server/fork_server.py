@@ -72,6 +72,13 @@ class _Server:
             os.close(told)
 
     def _serve_one(self) -> bool:
+        """Whether somebody may ask again."""
+        try:
+            return self._answer_one()
+        except (ConnectionError, EOFError):  # killed before it had asked, or had its answer
+            return False
+
+    def _answer_one(self) -> bool:
         head, fds, flags, _ = socket.recv_fds(self._control, NUMBER_BYTES, MOST_FDS)
         if not head:
             return False

@@ -149,6 +149,19 @@ class ThreadedHandler(logging.Handler):
             _write_all(self._descriptor, self.format(record).encode() + b"\n")
 
 
+class NoHangUps(logging.Filter):
+    """Passes what grpcio logs, but for one line, unless all is logged.
+
+    It logs an error with a traceback whenever somebody hangs up on a stream while something is on
+    the way to them, as each watcher may at any time.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        is_hang_up = str(record.msg).startswith("ExecuteBatchError raised in core")
+        return not is_hang_up or logging.getLogger().isEnabledFor(logging.DEBUG)
+
+
 def configured() -> bool:
     """Whether :func:`configure` was called."""
     return any(isinstance(handler, ThreadedHandler) for handler in logging.getLogger().handlers)
@@ -176,6 +189,7 @@ def configure(service: str, *, level: str = "", format: str = "", descriptor: in
         old.close()
     root.addHandler(handler)
     root.setLevel(level)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(NoHangUps())
     logging.captureWarnings(True)
     atexit.register(handler.close)
 

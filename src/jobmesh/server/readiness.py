@@ -12,6 +12,9 @@ log = logging.getLogger(__name__)
 
 Check = Callable[[], Awaitable[object]]
 
+# Whoever waits for a start asks again and again: it is to hear of it when it happens.
+FAILED_SECONDS = 0.1
+
 
 @dataclass(frozen=True)
 class Report:
@@ -28,6 +31,8 @@ class Report:
 
 class Readiness:
     """Runs the checks when asked, at most every ``max_age_seconds``, and never twice at a time.
+
+    What is not ready is looked at again sooner, after ``FAILED_SECONDS``.
 
     A check fails by raising, by returning ``False``, or by taking longer than ``timeout_seconds``.
     """
@@ -54,13 +59,16 @@ class Readiness:
         """The present state, at most ``max_age_seconds`` old."""
         if self._draining:
             return Report(tuple(self._checks), {"draining": "the service is stopping"})
-        if self._last is not None and time.monotonic() - self._read_at < self._max_age:
+        if self._last is not None and time.monotonic() - self._read_at < self._keeps(self._last):
             return self._last
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(), name="readiness")
             self._reading.add_done_callback(self._forget)
         # Shielded: others wait for the same reading when one prober hangs up.
         return await asyncio.shield(self._reading)
+
+    def _keeps(self, report: Report) -> float:
+        return self._max_age if report.ready else min(self._max_age, FAILED_SECONDS)
 
     async def stop(self) -> None:
         """End a reading that is under way."""

@@ -102,26 +102,33 @@ class Claimer:
         """Whether the outbox is empty."""
         return not await self.database.fetch("SELECT id FROM jobmesh.outbox")
 
+    async def holds_a_wakeup(self) -> bool:
+        """Whether one was delivered and not acknowledged yet."""
+        token, priority = CHANNEL
+        jetstream = self.broker.client.jetstream()
+        told = await jetstream.consumer_info(JOBS, f"d-{token}-{priority}")
+        return bool(told.num_ack_pending)
+
     async def nothing_waits(self) -> bool:
         """Whether all wake-ups have been acknowledged."""
         return (await self.broker.client.jetstream().stream_info(JOBS)).state.messages == 0
 
 
 @asynccontextmanager
-async def claimer(dsn: str, nats_url: str) -> AsyncIterator[Claimer]:
+async def claimer(dsn: str, nats_url: str, *, ack_wait: float = ACK_WAIT) -> AsyncIterator[Claimer]:
     async with d.opened(dsn) as database:
         broker = Broker(nats_url)
         publisher = Publisher(broker, database)
         after_commit = AfterCommit(publisher, Events(broker), Nudges(broker))
         roster = Roster()
-        settings = PullSettings(MAX_DELIVER, ACK_WAIT)
+        settings = PullSettings(MAX_DELIVER, ack_wait)
         claims = Claims(database, roster, after_commit)
         loop = DispatchLoop(
             database,
             roster,
             claims,
             lambda on_message, on_end: Pulls(broker, settings, on_message, on_end),
-            ack_wait_seconds=ACK_WAIT,
+            ack_wait_seconds=ack_wait,
         )
         queues = QueueCache(database, Nudges(broker))
         # What waits is looked for each second: no test is to depend on when.
@@ -318,6 +325,21 @@ async def test_a_loop_that_has_stopped_lets_nothing_begin(one: Claimer) -> None:
     await until(one.loop.nothing_waits, timeout=5)
     await one.loop.stop()
     assert not one.loop.nothing_waits()
+
+
+async def test_a_loop_that_stops_leaves_what_it_pulled_to_others(
+    database: str, nats_url: str
+) -> None:
+    async with claimer(database, nats_url, ack_wait=60.0) as one:
+        await one.runner()
+        async with one.database.transaction() as changing:
+            await changing.execute("SELECT FROM jobmesh.queues FOR UPDATE")  # the claim waits
+            (job_id,) = await one.submit("t")
+            await until(one.holds_a_wakeup, timeout=5)
+            await one.loop.stop()
+    async with claimer(database, nats_url, ack_wait=60.0) as other:
+        runner = await other.runner()
+        await until(lambda: job_id in runner.leases, timeout=5)
 
 
 async def test_an_outage_of_the_database_uses_up_no_deliveries(

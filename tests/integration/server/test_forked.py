@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jobmesh.server.fork_server import to_bytes
 from jobmesh.server.forked import LOST, Forked, ForkServer
 from tests.support.wait import until
 
@@ -151,3 +155,21 @@ def is_there(pid: int) -> bool:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("sent", [b"", to_bytes(4), to_bytes(4) + b"ret", to_bytes(6) + b"exit 0"])
+def test_a_server_whose_asker_was_killed_ends_without_a_word(sent: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    told, status = os.pipe()
+    command = [sys.executable, "-m", "tests.support.offspring", str(theirs.fileno())]
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as process:
+        theirs.close()
+        process.send_signal(signal.SIGSTOP)
+        with ours:
+            if sent:
+                socket.send_fds(ours, [sent], [status])
+        process.send_signal(signal.SIGCONT)
+        os.close(status)
+        _, said = process.communicate(timeout=ROOM)
+    os.close(told)
+    assert (process.returncode, said) == (0, b"")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
 import time
 from typing import Any
@@ -118,3 +119,21 @@ def test_close_writes_what_is_queued() -> None:
 def test_bad_settings_are_refused(level: str, style: str) -> None:
     with pytest.raises(ConfigError, match="JOBMESH_LOG_"):
         logs.configure("s", level=level, format=style)
+
+
+HANG_UP = "ExecuteBatchError raised in core by servicer method [/jobmesh.v1.JobService/WatchJob]"
+
+
+@pytest.mark.parametrize(("level", "logged"), [("INFO", []), ("DEBUG", [HANG_UP])])
+def test_who_hangs_up_on_a_stream_is_no_error(level: str, logged: list[str]) -> None:
+    said = f"""if True:
+        import logging
+        from jobmesh.server import logs
+        logs.configure("s", level={level!r})
+        log = logging.getLogger("grpc._cython.cygrpc")
+        log.error({HANG_UP!r})
+        log.error("something else")
+    """
+    done = subprocess.run([sys.executable, "-c", said], stderr=subprocess.PIPE, check=True)
+    told = [json.loads(text)["message"] for text in done.stderr.splitlines()]
+    assert told == [*logged, "something else"]

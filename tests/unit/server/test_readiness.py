@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from jobmesh.server.readiness import Readiness
+from tests.support.wait import until
 
 
 async def fine() -> None:
@@ -72,6 +73,22 @@ async def test_it_reads_again_when_the_last_reading_is_old() -> None:
     assert not (await readiness.report()).ready
     healthy = True
     assert (await readiness.report()).ready
+
+
+async def test_what_was_not_ready_is_looked_at_again_soon() -> None:
+    healthy = False
+
+    async def check() -> bool:
+        return healthy
+
+    async def ready() -> bool:
+        return (await readiness.report()).ready
+
+    readiness = Readiness(max_age_seconds=3600)
+    readiness.add("a", check)
+    assert not await ready()
+    healthy = True
+    await until(ready, timeout=5)
 
 
 async def test_a_prober_that_hangs_up_does_not_end_the_reading_of_others() -> None:
