@@ -23,8 +23,11 @@ class DispatcherConfig:
     postgres_pool_size: int = setting(
         10, minimum=3, maximum=200, help="connections to PostgreSQL for claims and reports"
     )
+    postgres_calls: int = setting(
+        6, minimum=2, maximum=200, help="connections to PostgreSQL for calls about single jobs"
+    )
     postgres_lookups: int = setting(
-        6, minimum=2, maximum=200, help="connections to PostgreSQL for reads and repairs"
+        6, minimum=2, maximum=200, help="connections to PostgreSQL for lists and repairs"
     )
     postgres_statement_cache: int = setting(
         100, minimum=0, help="prepared statements a connection; 0 behind a transaction pooler"

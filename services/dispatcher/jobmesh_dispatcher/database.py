@@ -77,7 +77,8 @@ REFUSED = (
 # sessions, which then cannot move, of slots and of jobs. The server ends it after this.
 IDLE_LIMIT = {"idle_in_transaction_session_timeout": "5s"}
 # For statements that read what nobody can foresee: each is planned for its arguments, for 0.1 to
-# 0.7 ms. A plan that is kept from when a table was small reads all of it once it is large.
+# 0.7 ms, and for 4 ms and more where it reads the history with all its partitions. A plan that is
+# kept from when a table was small reads all of it once it is large.
 FRESH_PLANS = {"plan_cache_mode": "force_custom_plan", "jit": "off"}
 # For the statements of a job's life, which find rows by their keys: planned once, and so that there
 # is no plan but one over indexes, however small the table is at the time. With plans kept from a

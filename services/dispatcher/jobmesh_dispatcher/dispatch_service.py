@@ -36,11 +36,16 @@ if TYPE_CHECKING:
 
 
 class DispatchService(LeaderCalls, DispatchServiceServicer):
-    """Serves gateways and the scheduler."""
+    """Serves gateways and the scheduler.
+
+    :param calls: for calls about single jobs, which are found by their ids.
+    :param lookups: for all others.
+    """
 
     def __init__(
         self,
-        database: Database,
+        calls: Database,
+        lookups: Database,
         intake: Intake,
         queues: QueueCache,
         roster: Roster,
@@ -50,12 +55,13 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         dispatcher_id: str,
         **leader: object,
     ) -> None:
-        super().__init__(database, sessions, after_commit, **leader)  # type: ignore[arg-type]
+        super().__init__(lookups, sessions, after_commit, **leader)  # type: ignore[arg-type]
+        self._calls = calls
         self._intake = intake
         self._queues = queues
         self._roster = roster
         self._dispatcher_id = dispatcher_id
-        self._firings = Firings(database, queues, after_commit, self._stop_handler)
+        self._firings = Firings(lookups, queues, after_commit, self._stop_handler)
 
     async def SubmitJobs(
         self, request: pb.SubmitJobsRequest, context: Context
@@ -65,7 +71,7 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
 
     async def ReadJobs(self, request: pb.ReadJobsRequest, context: Context) -> pb.ReadJobsResponse:
         """Read jobs by id."""
-        async with self._database.connection() as connection:
+        async with self._calls.connection() as connection:
             jobs = await read_jobs(connection, request.namespace, request.job_ids, request.view)
         return pb.ReadJobsResponse(jobs=jobs)
 
@@ -79,7 +85,7 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         self, request: pb.ReadAttemptsRequest, context: Context
     ) -> pb.ReadAttemptsResponse:
         """Read a job's attempts."""
-        async with self._database.connection() as connection:
+        async with self._calls.connection() as connection:
             attempts = await read_attempts(connection, request.namespace, request.job_id)
         return pb.ReadAttemptsResponse(attempts=attempts)
 
@@ -87,7 +93,7 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
         self, request: pb.ReadLogPageRequest, context: Context
     ) -> pb.ReadLogPageResponse:
         """Read a page of a job's log."""
-        async with self._database.connection() as connection:
+        async with self._calls.connection() as connection:
             lines = await read_log_page(
                 connection,
                 request.namespace,
@@ -117,7 +123,7 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
             done = await cancel(connection, request.namespace, job_id, wanted.reason, expected)
             return done, await _read_job(connection, request.namespace, wanted.job_id)
 
-        done, job = await self._database.run(act)
+        done, job = await self._calls.run(act)
         self._after_commit.changed([done.row] if done.row else [], [])
         if done.session_id is not None:
             self._stop_handler(job_id, done.session_id)
@@ -140,7 +146,7 @@ class DispatchService(LeaderCalls, DispatchServiceServicer):
             done = await revive_once(connection, operation_id, request.namespace, wanted)
             return *done, await _read_job(connection, request.namespace, wanted.job_id)
 
-        rows, messages, job = await self._database.run(act)
+        rows, messages, job = await self._calls.run(act)
         self._after_commit.changed(rows, messages)
         return pb.ReviveJobResponse(job=job)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from jobmesh.ids import new_id
@@ -19,7 +19,7 @@ from jobmesh_dispatcher.after_commit import AfterCommit
 from jobmesh_dispatcher.broker import Broker
 from jobmesh_dispatcher.claims import Claims
 from jobmesh_dispatcher.config import DispatcherConfig
-from jobmesh_dispatcher.database import KEPT_PLANS, Database
+from jobmesh_dispatcher.database import FRESH_PLANS, KEPT_PLANS, Database
 from jobmesh_dispatcher.depth_metrics import DepthMetrics
 from jobmesh_dispatcher.dispatch_loop import DispatchLoop
 from jobmesh_dispatcher.dispatch_service import DispatchService
@@ -60,17 +60,11 @@ class Dispatcher:
     def __init__(self, config: DispatcherConfig) -> None:
         self._config = config
         self._id = new_id()
-        # Two pools, so that lists and repairs never make a claim or a report wait for a connection.
-        cache = config.postgres_statement_cache
-        self.database = Database(
-            config.postgres_dsn,
-            size=config.postgres_pool_size,
-            statement_cache_size=cache,
-            plans=KEPT_PLANS,
-        )
-        self.lookups = Database(
-            config.postgres_dsn, size=config.postgres_lookups, statement_cache_size=cache
-        )
+        # Three pools, so that lists and repairs make nobody else wait for a connection, and calls
+        # about jobs no claim and no report.
+        self.database = self._pool(config.postgres_pool_size, KEPT_PLANS)
+        self.calls = self._pool(config.postgres_calls, KEPT_PLANS)
+        self.lookups = self._pool(config.postgres_lookups, FRESH_PLANS)
         self.broker = Broker(config.nats_url, replicas=config.nats_replicas)
         self.publisher = Publisher(self.broker, self.database)
         self.events, self.nudges = Events(self.broker), Nudges(self.broker)
@@ -78,6 +72,12 @@ class Dispatcher:
         self.queues = QueueCache(self.lookups, self.nudges)
         self._lead_jobs_to_runners()
         self._serve()
+
+    def _pool(self, size: int, plans: Mapping[str, str]) -> Database:
+        cache = self._config.postgres_statement_cache
+        return Database(
+            self._config.postgres_dsn, size=size, statement_cache_size=cache, plans=plans
+        )
 
     def _lead_jobs_to_runners(self) -> None:
         """What claims jobs, and records what becomes of them."""
@@ -140,6 +140,7 @@ class Dispatcher:
 
     def _dispatch_service(self) -> DispatchService:
         return DispatchService(
+            self.calls,
             self.lookups,
             self.intake,
             self.queues,
@@ -155,6 +156,7 @@ class Dispatcher:
         return (
             Watchdog(),
             self.database,
+            self.calls,
             self.lookups,
             self.publisher,
             self.events,

@@ -104,10 +104,8 @@ class Claimer:
 
     async def holds_a_wakeup(self) -> bool:
         """Whether one was delivered and not acknowledged yet."""
-        token, priority = CHANNEL
-        jetstream = self.broker.client.jetstream()
-        told = await jetstream.consumer_info(JOBS, f"d-{token}-{priority}")
-        return bool(told.num_ack_pending)
+        consumers = await self.broker.client.jetstream().consumers_info(JOBS)  # none at first
+        return any(consumer.num_ack_pending for consumer in consumers)
 
     async def nothing_waits(self) -> bool:
         """Whether all wake-ups have been acknowledged."""

@@ -141,6 +141,15 @@ BY_ID: dict[str, tuple[object, ...]] = {
     "existing_jobs": (),
     "settled_reports": (1,),
 }
+BY_ONE_ID: dict[str, tuple[object, ...]] = {
+    "read_jobs": ("default", True, 1 << 20, [SESSION]),
+    "read_attempts": ("default", SESSION),
+    "read_log": ("default", SESSION, 0, FEW),
+    "lock_job": ("default", SESSION),
+    "lock_terminal_job": ("default", SESSION),
+    "revive_job": ("default", SESSION, None, None, None),
+}
+HISTORY = ("jobs_succeeded", "jobs_cancelled", "jobs_dead")
 
 
 @pytest.mark.parametrize("name", BY_LEASE)
@@ -227,11 +236,26 @@ def _scans(plan: list[dict[str, Any]]) -> set[str]:
     return {node.get("Index Name", node["Node Type"]) for node in live}
 
 
+def _history_scans(plan: list[dict[str, Any]]) -> set[str]:
+    """The indexes that the partitions of the history are read by."""
+    scans = [node for node in plan if "Scan" in node["Node Type"]]
+    ended = [n for n in scans if n.get("Relation Name", "").startswith(HISTORY)]
+    return {node.get("Index Name", node["Node Type"]) for node in ended}
+
+
 @pytest.mark.parametrize("name", [*BY_LEASE, *BY_ID])
 async def test_the_plan_that_is_kept_finds_jobs_by_their_ids(kept: Connection, name: str) -> None:
     columns = _columns([SESSION], *(BY_LEASE | BY_ID)[name])
     plan = await nodes(kept, name, *columns, *BESIDE.get(name, ()))
     assert _scans(plan) == {"jobs_live_pkey"}
+
+
+@pytest.mark.parametrize("name", BY_ONE_ID)
+async def test_the_plan_that_is_kept_finds_one_job(kept: Connection, name: str) -> None:
+    plan = await nodes(kept, name, *BY_ONE_ID[name])
+    assert _scans(plan) in ({"jobs_live_pkey"}, set())
+    assert all(index.endswith("_job_id_idx") for index in _history_scans(plan))
+    assert _scans(plan) or _history_scans(plan)
 
 
 async def test_the_plan_of_a_claim_in_one_statement_finds_jobs_by_their_ids(

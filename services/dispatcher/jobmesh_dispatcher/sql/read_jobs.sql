@@ -21,7 +21,7 @@ SELECT * FROM (
             CASE WHEN $2 THEN history END AS history,
             basic_bytes + CASE WHEN $2 THEN further_bytes ELSE 0 END AS bytes
         FROM jobmesh.jobs
-        WHERE namespace = $1 AND job_id = ANY ($4::uuid[])
+        WHERE job_id = ANY ($4::uuid[]) AND namespace IS NOT DISTINCT FROM $1 -- which no index serves
     ) AS job
 ) AS job
 WHERE position = 1 OR bytes_so_far <= $3

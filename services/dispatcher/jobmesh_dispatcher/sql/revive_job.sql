@@ -3,7 +3,8 @@
 -- payload type, $5 seconds after which it expires (NULL: never).
 WITH gone AS (
     DELETE FROM jobmesh.jobs_history
-    WHERE namespace = $1 AND job_id = $2 AND state IN ('SUCCEEDED', 'CANCELLED', 'DEAD')
+    WHERE job_id = $2 AND namespace IS NOT DISTINCT FROM $1 -- which no index serves
+      AND state IN ('SUCCEEDED', 'CANCELLED', 'DEAD')
     RETURNING *, jobmesh.no_earlier(clock_timestamp(), history, start_time) AS now
 )
 INSERT INTO jobmesh.jobs_live (
