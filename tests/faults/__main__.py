@@ -51,6 +51,7 @@ def main(
     say(f"seed {script.seed}; the plan:")
     for fault in script.faults():
         say(f"  {fault}")
+    # Not on uvloop: what it forks runs gRPC's handlers of forks, and has crashed in them.
     verdict = asyncio.run(play(script, Timeline(say)))
     for line in (*report.summary(verdict), *report.violations(verdict)):
         say(line)

@@ -63,8 +63,11 @@ async def play(script: Script, timeline: Timeline) -> Verdict:
     """Run a session to its end."""
     faults = script.faults()
     clock = any(fault.kind == "postgres.clock" for fault in faults)
+    links = {fault.target for fault in faults if fault.kind.startswith("link.")}
     with PortPool() as ports:
-        async with staged(ports, clock=clock, directory=script.directory) as stage:
+        async with staged(
+            ports, clock=clock, hurt_links=links, directory=script.directory
+        ) as stage:
             history = History()
             chaos = Chaos(stage, timeline, script.seed)
             async with chaos.kept():

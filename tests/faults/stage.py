@@ -1,11 +1,11 @@
-"""A whole mesh of real processes, two of each service, with every link within reach."""
+"""A whole mesh of real processes, two of each service."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The mesh, what it stands on, and what its links pass through, by "from/to"."""
+    """The mesh, what it stands on, and what those of its links pass through that may be hurt."""
 
     fleet: Fleet
     postgres: HurtPostgres
@@ -48,11 +48,14 @@ async def staged(
     ports: PortPool,
     *,
     clock: bool = False,
+    hurt_links: Collection[str] = (),
     settings: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> AsyncIterator[Stage]:
     """A mesh that serves `tests.faults.handlers`; `settings` go on top of this module's.
 
+    :param hurt_links: of `LINKS`. All others are direct: what goes through this process costs it
+        the time that the mesh needs.
     :param directory: keeps logs and data; a temporary one by default.
     """
     root = directory or Path(tempfile.mkdtemp(prefix="jobmesh-faults-"))
@@ -77,6 +80,7 @@ async def staged(
         links = {
             name: await stack.enter_async_context(TcpProxy("127.0.0.1", port))
             for name, port in _ends(fleet, postgres.port, nats_port).items()
+            if name in hurt_links
         }
         _wire(fleet, links)
         await stack.enter_async_context(fleet)
@@ -100,14 +104,17 @@ def _ends(fleet: Fleet, postgres: int, nats: int) -> dict[str, int]:
 
 
 def _wire(fleet: Fleet, links: Mapping[str, TcpProxy]) -> None:
-    """Lead everybody through the links."""
-    for member in fleet.of("dispatcher"):
-        dsn = via(fleet.postgres, links[f"{member.name}/postgres"].port)
-        nats = links[f"{member.name}/nats"].address
-        member.give({"JOBMESH_POSTGRES_DSN": dsn, "JOBMESH_NATS_URL": f"nats://{nats}"})
+    """Lead whoever has one of the links through it."""
+    for name, link in links.items():
+        near, far = name.split("/")
+        if far == "postgres":
+            fleet[near].give({"JOBMESH_POSTGRES_DSN": via(fleet.postgres, link.port)})
+        elif far == "nats":
+            fleet[near].give({"JOBMESH_NATS_URL": f"nats://{link.address}"})
     for member in fleet.of("runner"):
         member.give({"JOBMESH_DISPATCHERS": ",".join(_dispatchers(member, fleet, links))})
 
 
 def _dispatchers(member: Member, fleet: Fleet, links: Mapping[str, TcpProxy]) -> list[str]:
-    return [links[f"{member.name}/{each.name}"].address for each in fleet.of("dispatcher")]
+    ends = [(f"{member.name}/{each.name}", each) for each in fleet.of("dispatcher")]
+    return [links[link].address if link in links else each.address for link, each in ends]

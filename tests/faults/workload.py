@@ -24,6 +24,7 @@ WATCH_SECONDS = 90.0
 MOST_AT_ONCE = 150
 BATCH = 20
 REMEMBERED = 2000
+RECENT = 200
 OLD_ENOUGH_SECONDS = 3.0
 # How often each call comes; a batch has many jobs.
 WEIGHTS = {
@@ -106,15 +107,20 @@ class Workload:
 
     def _target(self, kind: str) -> str | None:
         """A job that was acknowledged; for a retry one that has had the time to end."""
+        if kind == "retry":
+            return self._to_retry()
+        recent = min(len(self._known), RECENT)
+        return self._known[-1 - self._dice.randrange(recent)][1] if recent else None
+
+    def _to_retry(self) -> str | None:
         horizon = time.time() - OLD_ENOUGH_SECONDS
         fitting = [
             job_id
             for moment, job_id in self._known
-            if kind != "retry" or (moment < horizon and job_id not in self._retried)
+            if moment < horizon and job_id not in self._retried
         ]
-        recent = fitting[-200:] if kind != "retry" else fitting
-        chosen = self._dice.choice(recent) if recent else None
-        if chosen and kind == "retry":
+        chosen = self._dice.choice(fitting) if fitting else None
+        if chosen:
             self._retried.add(chosen)
         return chosen
 
