@@ -86,8 +86,8 @@ class Broker:
         if client is not None and not client.is_closed:
             try:
                 await asyncio.wait_for(client.close(), 5)
-            except TimeoutError:
-                log.warning("nats did not close in time")
+            except (NatsError, TimeoutError, OSError) as error:  # it has gone meanwhile
+                log.debug("nats was not closed in order: %r", error)
 
     async def subscribe(self, subject: str, heard: Heard) -> None:
         """Hear a subject, on this connection and all that follow. Raises `BackendUnavailable`."""

@@ -110,7 +110,9 @@ class Pulls:
 
     @property
     def requested(self) -> int:
-        """Messages that sized pulls may still bring."""
+        """Messages that sized pulls may still bring; none while there is no broker."""
+        if not self._broker.connected:
+            return 0
         return sum(c.expected for c in self._channels.values() if not c.waits)
 
     def serve(self, channels: Sequence[tuple[str, int]]) -> None:

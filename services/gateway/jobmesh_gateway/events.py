@@ -38,6 +38,7 @@ EVENTS = "jm.ev.*"
 ANNOUNCEMENTS = "jm.watch"
 ANNOUNCE_SECONDS = 1.0
 FLUSH_SECONDS = 1.0
+CLOSE_SECONDS = 5.0
 # A loop that is so far behind does better to read the jobs than to work off old events.
 MAX_PENDING_MESSAGES = 16_384
 MAX_PENDING_BYTES = 32 << 20
@@ -79,7 +80,7 @@ class EventFeed:
         await self._owner.stop()
         client, self._client = self._client, None
         if client is not None:
-            await client.close()
+            await _close(client)
         await self._flushes.stop()
 
     async def want(self, job_id: str) -> None:
@@ -177,3 +178,11 @@ class EventFeed:
             # Events may be missing until the next announcement: the re-read finds what they told.
             log.debug("an announcement was not confirmed: %s", error)
         return [None] * len(buckets)
+
+
+async def _close(client: Client) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await client.close()
+    except (nats.errors.Error, TimeoutError, OSError) as error:  # it has gone meanwhile
+        log.debug("NATS was not closed in order: %r", error)

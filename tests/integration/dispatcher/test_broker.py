@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from nats.aio.client import Client
@@ -17,6 +18,7 @@ from jobmesh_dispatcher.nudges import Nudges
 from jobmesh_dispatcher.publisher import Publisher
 from jobmesh_dispatcher.store.outbox import OutboxMessage
 from tests.support import decisions as d
+from tests.support.proxy import TcpProxy
 from tests.support.wait import until
 
 
@@ -51,6 +53,15 @@ async def test_a_connection_that_the_server_closes_is_made_anew(nats_url: str) -
 
         await until(told, timeout=5, interval=0.1)
     await nudges.stop()
+
+
+async def test_a_broker_that_has_gone_does_not_hold_up_a_stop(nats_url: str) -> None:
+    async with TcpProxy("127.0.0.1", urlsplit(nats_url).port or 0) as proxy:
+        async with started(Broker(f"nats://{proxy.address}")) as broker:
+            before: Client = broker.client
+            proxy.cut()
+            await until(lambda: not broker.connected, timeout=5)
+        assert before.is_closed
 
 
 async def test_messages_are_published_after_a_connection_was_made_anew(

@@ -340,6 +340,30 @@ async def test_a_loop_that_stops_leaves_what_it_pulled_to_others(
         await until(lambda: job_id in runner.leases, timeout=5)
 
 
+async def test_what_was_asked_of_a_broker_that_has_gone_keeps_no_job_from_beginning(
+    database: str, nats_url: str
+) -> None:
+    async with (
+        TcpProxy("127.0.0.1", urlsplit(nats_url).port or 0) as proxy,
+        claimer(database, f"nats://{proxy.address}") as one,
+    ):
+        for _ in range(3):
+            await one.submit("t")
+        runner = await one.runner(slots=1)
+        one.loop.wake()
+        await until(lambda: len(runner.leases) == 1, timeout=5)
+        proxy.stall()
+        runner.leases.clear()
+        one.loop.wake()
+        await until(lambda: one.loop.pulls.requested > 0, timeout=5)
+        assert not one.loop.nothing_waits()
+        proxy.cut()
+        await until(lambda: not one.broker.connected, timeout=5)
+        assert one.loop.nothing_waits()
+        proxy.restore()
+        await until(lambda: one.broker.connected, timeout=15)
+
+
 async def test_an_outage_of_the_database_uses_up_no_deliveries(
     database: str, nats_url: str
 ) -> None:
