@@ -33,6 +33,15 @@ def document() -> dict[str, Any]:
     return content
 
 
+def routes() -> list[dict[str, Any]]:
+    """Those of the proxy, the first that matches goes."""
+    config = yaml.safe_load((DEPLOY / "envoy.yaml").read_text())
+    manager = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+    (host,) = manager["typed_config"]["route_config"]["virtual_hosts"]
+    found: list[dict[str, Any]] = host["routes"]
+    return found
+
+
 def ours() -> list[Container]:
     """Those of jobmesh's image, in the order in which they may be started."""
     containers = [

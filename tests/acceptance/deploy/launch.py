@@ -19,7 +19,7 @@ from tests.support.process import ServiceProcess
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[3]
-# Where the example's handlers are found, as the image has it.
+# Where the examples' handlers are found, as the image has it.
 PATH = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 PROGRAM = str(Path(sys.executable).with_name("jobmesh"))
 ENVOY = str(Path(sys.executable).with_name("envoy"))
@@ -34,6 +34,7 @@ class Launch:
     environment: dict[str, str]
     port: int = 0
     http_port: int = 0
+    path: str = ""
     process: ServiceProcess | None = field(default=None, repr=False)
 
     @property
@@ -51,7 +52,10 @@ class Launch:
 
 
 def of_compose() -> list[Launch]:
-    return [Launch(each.name, each.command, dict(each.environment)) for each in compose.ours()]
+    return [
+        Launch(each.name, each.command, dict(each.environment), path=PATH)
+        for each in compose.ours()
+    ]
 
 
 def of_units(credentials: Path) -> list[Launch]:
@@ -75,7 +79,7 @@ async def running(
             settings = launch.environment | _put_right(launch, launches, dsn, nats_url)
             launch.process = ServiceProcess(
                 launch.name,
-                settings | {"PYTHONPATH": PATH},
+                settings | ({"PYTHONPATH": launch.path} if launch.path else {}),
                 directory / f"{launch.name}.log",
                 (PROGRAM, *launch.arguments),
             )
@@ -103,6 +107,7 @@ def _put_right(launch: Launch, launches: list[Launch], dsn: str, nats_url: str) 
         "JOBMESH_NATS_URL": nats_url,
         "JOBMESH_DISPATCHERS": addresses("dispatcher"),
         "JOBMESH_SCHEDULERS": addresses("scheduler"),
+        "JOBMESH_ADDRESS": addresses("gateway"),
     }
     # Nothing that the file does not set: that it sets all that is needed is what is tested.
     known = {name: value for name, value in here.items() if name in launch.environment}

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor import MethodDescriptor
 
 from jobmesh.server.config import settings_of
+from jobmesh.v1 import job_service_pb2, mesh_service_pb2, queue_service_pb2, schedule_service_pb2
 from tests.acceptance.deploy import compose, units
 from tests.acceptance.deploy.compose import Container
 from tests.acceptance.deploy.units import Unit
@@ -18,6 +20,14 @@ from tests.acceptance.deploy.units import Unit
 LIBRARY_SETTINGS = {"JOBMESH_LOG_FORMAT", "JOBMESH_LOG_LEVEL"}
 SHARED = {"JOBMESH_SCHEDULERS", "JOBMESH_DISPATCHERS", "JOBMESH_HOST"}
 DRAIN_GRACE_SECONDS = 30.0
+CALLS = [
+    call
+    for module in (job_service_pb2, queue_service_pb2, schedule_service_pb2, mesh_service_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+    for call in service.methods
+]
+# What a second try would do twice, or refuse; and what takes long where something is silent.
+SENT_AGAIN_LATE = {"SubmitJob", "RetryJob", "TriggerSchedule", "BackfillSchedule", "GetClusterInfo"}
 
 
 def known_settings(service: str) -> dict[str, object]:
@@ -76,7 +86,7 @@ def test_names_that_containers_call_are_names_of_containers() -> None:
     for settings in services.values():
         names |= set(settings.get("networks", {}).get("default", {}).get("aliases", []))
     for container in compose.ours():
-        for variable in ("JOBMESH_DISPATCHERS", "JOBMESH_SCHEDULERS"):
+        for variable in ("JOBMESH_DISPATCHERS", "JOBMESH_SCHEDULERS", "JOBMESH_ADDRESS"):
             host, _, port = container.environment.get(variable, "postgres:0").partition(":")
             assert host in names
             assert port.isdigit()
@@ -103,6 +113,33 @@ def test_compose_itself_accepts_the_file() -> None:
     assert sections == {"services", "volumes"}
 
 
+def test_runners_of_containers_know_the_gateways() -> None:
+    runners = [each for each in compose.ours() if each.service == "runner"]
+    assert {each.environment["JOBMESH_ADDRESS"] for each in runners} == {"gateways:7480"}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.full_name)
+def test_the_proxy_gives_each_call_its_time(call: MethodDescriptor) -> None:
+    path = f"/{call.containing_service.full_name}/{call.name}"
+    route = next(r["route"] for r in compose.routes() if matches(r["match"], path))
+    tries = route.get("retry_policy", {}).get("per_try_timeout", "none")
+    if call.server_streaming or call.name == "WaitJob":
+        assert (route["timeout"], tries) == ("0s", "none")
+    elif call.name.startswith("Batch"):
+        assert (route["timeout"], tries) == ("60s", "none")
+    elif call.name in SENT_AGAIN_LATE:
+        assert (route["timeout"], tries) == ("30s", "5s")
+    else:
+        assert (route["timeout"], tries) == ("30s", "1s")
+
+
+def matches(match: dict[str, str], path: str) -> bool:
+    (kind, text), *others = match.items()
+    assert not others
+    assert kind in ("path", "prefix")
+    return path == text if kind == "path" else path.startswith(text)
+
+
 def test_envoy_accepts_its_configuration() -> None:
     envoy = Path(sys.executable).with_name("envoy")
     done = run(
@@ -119,6 +156,10 @@ def test_a_unit_runs_its_service_and_stops_it_in_time(unit: Unit) -> None:
     assert unit.all("Service", "Restart") in (["always"], ["on-failure"])
     assert seconds(unit.one("Service", "TimeoutStopSec")) >= 20
     if unit.service == "runner":
+        assert unit.one("Service", "OOMPolicy") == "continue"
+        assert unit.one("Service", "StateDirectory").endswith("/%i")
+        state = f"%S/{unit.one('Service', 'StateDirectory')}"
+        assert unit.one("Service", "WorkingDirectory") == state
         assert seconds(unit.one("Service", "TimeoutStopSec")) > DRAIN_GRACE_SECONDS
     assert unit.one("Install", "WantedBy") == "jobmesh.target"
 

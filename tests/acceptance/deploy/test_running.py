@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from jobmesh.v1 import job_service_pb2 as pb
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
 from tests.acceptance.deploy import launch
 from tests.support.servers import TestPostgres
+from tests.support.wait import until
 
 if TYPE_CHECKING:
     from jobmesh.v1.job_service_pb2_grpc import JobServiceAsyncStub
@@ -62,38 +64,53 @@ async def test_the_compose_file_runs_jobs_through_its_proxy_and_loses_no_call(
     empty_database: str, nats_url: str, ports: PortPool, tmp_path: Path
 ) -> None:
     launches = launch.of_compose()
-    edge = ports.take()
+    edge, admin = ports.take(), ports.take()
     async with (
         launch.running(launches, empty_database, nats_url, ports, tmp_path),
-        launch.envoy(launches, edge, ports.take(), tmp_path),
+        launch.envoy(launches, edge, admin, tmp_path),
         plain_channel(f"127.0.0.1:{edge}") as jobs,
     ):
         job = await run_hello(jobs)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED
         gateway = next(each for each in launches if each.service == "gateway")
-        answered = await calls_while_killing(jobs, job.job_id, gateway)
-    assert answered > CALLERS
+        async with called_all_the_time(jobs, job.job_id) as calls:
+            await answered(calls, 100)
+            await gateway.running.kill()
+            await until(lambda: is_left_out(gateway, admin), CALL_TIMEOUT)
+            await answered(calls, 100)
 
 
-async def calls_while_killing(jobs: JobServiceAsyncStub, job_id: str, victim: launch.Launch) -> int:
-    """Read the job all the time, kill a gateway in the middle; any failed call raises."""
-    answered = 0
-    over = asyncio.Event()
+@asynccontextmanager
+async def called_all_the_time(jobs: JobServiceAsyncStub, job_id: str) -> AsyncIterator[list[int]]:
+    """Read the job again and again, by several callers: their calls. Any failed one raises."""
+    calls, over = [0] * CALLERS, asyncio.Event()
 
-    async def caller() -> None:
-        nonlocal answered
+    async def caller(number: int) -> None:
         while not over.is_set():
             await jobs.GetJob(pb.GetJobRequest(job_id=job_id), timeout=CALL_TIMEOUT)
-            answered += 1
+            calls[number] += 1
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(CALLERS):
-            group.create_task(caller())
-        await asyncio.sleep(0.5)
-        await victim.running.kill()
-        await asyncio.sleep(3.0)  # longer than the proxy takes to notice
+        for number in range(CALLERS):
+            group.create_task(caller(number))
+        yield calls
         over.set()
-    return answered
+
+
+async def answered(calls: list[int], more: int) -> None:
+    """Wait until each caller has had so many more answers."""
+    enough = [count + more for count in calls]
+    await until(lambda: all(map(operator.ge, calls, enough)), CALL_TIMEOUT)
+
+
+async def is_left_out(gateway: launch.Launch, admin: int) -> bool:
+    """Whether the proxy has noticed that it is gone."""
+    async with asyncio.timeout(CALL_TIMEOUT):
+        reader, writer = await asyncio.open_connection("127.0.0.1", admin)
+        writer.write(b"GET /clusters HTTP/1.1\r\nHost: envoy\r\nConnection: close\r\n\r\n")
+        told = (await reader.read()).decode()
+        writer.close()
+    return f"::{gateway.address}::health_flags::/failed_active_hc" in told
 
 
 @pytest.mark.timeout(150)
