@@ -58,10 +58,10 @@ format: $(READY) ## format Python and protos in place
 	$(BIN)/buf format protos --write
 
 .PHONY: test
-# Tests wait for processes more than they compute: four workers suit two cores.
+# Tests wait for processes more than they compute: four workers suit two cores. A file stays with one.
 WORKERS ?= 4
 test: $(READY) ## all tests, on real PostgreSQL and NATS (WORKERS=0: one after the other)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # By hand: make faults SEED=7 MINUTES=10 [RATE=300] [FAULTS=10] [KINDS=runner,nats.wipe]
 .PHONY: faults

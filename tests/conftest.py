@@ -8,7 +8,6 @@ import itertools
 import shutil
 import signal
 import tempfile
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -33,26 +32,16 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SHARED_MESH = "acceptance/one_mesh"
-SHARED_MESHES = 2
 # Files in random order, but spread: beside what computes runs what waits for processes. By when
 # each folder is through, as a share of the whole: what takes long, begun last, would run alone.
 # What shares a mesh is together and first, so that the mesh ends with it.
 THROUGH_BY = {
-    SHARED_MESH: 0.0,
+    "acceptance/one_mesh": 0.0,
     "faults": 0.7,
     "acceptance": 0.8,
     "integration": 0.95,
     "unit": 1.0,
 }
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep a file on one worker, and those that share a mesh on few: each starts its own."""
-    group = str(item.path)
-    if _folder(item.path) == SHARED_MESH:
-        group = f"{SHARED_MESH}-{zlib.crc32(item.path.name.encode()) % SHARED_MESHES}"
-    item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(trylast=True)
