@@ -32,35 +32,21 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Files in random order, but spread: beside what computes runs what waits for processes. By when
-# each folder is through, as a share of the whole: what takes long, begun last, would run alone.
-# What shares a mesh is together and first, so that the mesh ends with it.
-THROUGH_BY = {
-    "acceptance/one_mesh": 0.0,
-    "faults": 0.7,
-    "acceptance": 0.8,
-    "integration": 0.95,
-    "unit": 1.0,
-}
+# In random order within each, but what takes longest first: begun last, it would run alone. What
+# shares a mesh is together, so that the mesh ends with it.
+LONGEST_FIRST = ("acceptance/one_mesh", "faults", "acceptance", "integration", "unit")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread over the whole what was shuffled; a file's tests stay together."""
-    folders: dict[str, list[Path]] = {folder: [] for folder in THROUGH_BY}
-    for path in dict.fromkeys(item.path for item in items):
-        folders[_folder(path)].append(path)
-    place = {
-        path: (THROUGH_BY[folder] * number / len(paths), number)
-        for folder, paths in folders.items()
-        for number, path in enumerate(paths, 1)
-    }
-    items.sort(key=lambda item: (place[item.path], item.path))
+    """Sort by folder what was shuffled."""
+    here = Path(__file__).parent
 
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(here)
+        return next(n for n, each in enumerate(LONGEST_FIRST) if path.is_relative_to(each))
 
-def _folder(path: Path) -> str:
-    inside = path.relative_to(Path(__file__).parent)
-    return next(folder for folder in THROUGH_BY if inside.is_relative_to(folder))
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
