@@ -11,11 +11,17 @@ TIMEOUT = 5.0
 
 async def metrics(address: str) -> str:
     """The metrics served at `host:port`, in Prometheus's text format."""
+    return await page(address, "/metrics")
+
+
+async def page(address: str, path: str) -> str:
+    """What is served at a path of `host:port`, which must be there."""
     host, _, port = address.rpartition(":")
     async with asyncio.timeout(TIMEOUT):
         reader, writer = await asyncio.open_connection(host, int(port))
         try:
-            writer.write(f"GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+            request = f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+            writer.write(request.encode())
             answer = await reader.read()
         finally:
             writer.close()

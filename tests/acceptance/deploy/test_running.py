@@ -18,6 +18,7 @@ from jobmesh.v1 import job_pb2
 from jobmesh.v1 import job_service_pb2 as pb
 from jobmesh.v1.job_service_pb2_grpc import JobServiceStub
 from tests.acceptance.deploy import launch
+from tests.support import scrape
 from tests.support.servers import TestPostgres
 from tests.support.wait import until
 
@@ -105,11 +106,7 @@ async def answered(calls: list[int], more: int) -> None:
 
 async def is_left_out(gateway: launch.Launch, admin: int) -> bool:
     """Whether the proxy has noticed that it is gone."""
-    async with asyncio.timeout(CALL_TIMEOUT):
-        reader, writer = await asyncio.open_connection("127.0.0.1", admin)
-        writer.write(b"GET /clusters HTTP/1.1\r\nHost: envoy\r\nConnection: close\r\n\r\n")
-        told = (await reader.read()).decode()
-        writer.close()
+    told = await scrape.page(f"127.0.0.1:{admin}", "/clusters")
     return f"::{gateway.address}::health_flags::/failed_active_hc" in told
 
 
