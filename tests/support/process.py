@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +12,12 @@ from typing import Self
 
 from jobmesh.dev.child import Child, Program
 from jobmesh.dev.errors import tail
+from jobmesh.dev.forking import COMMAND
 from jobmesh.dev.probe import answers_ok
-from tests.support import forked
+from tests.support.forked import forks
 from tests.support.wait import until
 
 STOP_GRACE = 40.0
-COMMAND = (sys.executable, "-m", "jobmesh.cli.main")
 
 
 class ServiceProcess:
@@ -54,7 +53,7 @@ class ServiceProcess:
         return f"127.0.0.1:{self._environment['JOBMESH_HTTP_PORT']}"
 
     async def start(self) -> None:
-        self.child = await _start(self._program)
+        self.child = await forks.start(self._program)
 
     async def ready(self, timeout: float = 30.0) -> None:
         """Wait until /readyz answers 200; fails at once, with its log, if the process ends."""
@@ -100,14 +99,6 @@ class ServiceProcess:
     def _running(self) -> Child:
         assert self.child is not None, "start it first"
         return self.child
-
-
-async def _start(program: Program) -> Child:
-    """A service is forked, unless something is to be loaded before the interpreter."""
-    preloads = "LD_PRELOAD" in (program.environment or {})
-    if program.command[: len(COMMAND)] != COMMAND or preloads:
-        return await Child.start(program)
-    return forked.start(program, program.command[len(COMMAND) :])
 
 
 def clean_environment() -> dict[str, str]:

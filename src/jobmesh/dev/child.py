@@ -15,6 +15,7 @@ from typing import Protocol
 
 from jobmesh.dev.account import Account
 from jobmesh.dev.errors import ProgramFailed
+from jobmesh.server.forked import LOST
 
 TETHER = Path(__file__).with_name("tether.py")
 KILL_GRACE = 10.0
@@ -31,6 +32,10 @@ class Program:
     directory: Path | None = None
     orphan_signal: signal.Signals = signal.SIGKILL
     account: Account | None = None
+
+    def open_log(self) -> int:
+        """A descriptor that appends to its log, for its owner's eyes."""
+        return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 class Process(Protocol):
@@ -56,7 +61,7 @@ class Child:
     @classmethod
     async def start(cls, program: Program) -> Child:
         """Start it. Call this on a thread that lives as long as the child shall: the main one."""
-        log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        log = program.open_log()
         try:
             process = await asyncio.create_subprocess_exec(
                 *_tethered(program),
@@ -124,6 +129,8 @@ class Child:
 
 def describe_exit(code: int) -> str:
     """An exit code in words: `code 3`, `SIGKILL`."""
+    if code == LOST:
+        return "the process it was forked from"
     if code >= 0:
         return f"code {code}"
     try:

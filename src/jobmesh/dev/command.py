@@ -57,16 +57,21 @@ def stop(context: click.Context, /, data: str | None, kill: bool) -> None:
 
 
 def _start(flags: dict[str, Any], detach: bool, detached: bool) -> None:
-    from jobmesh.dev.banner import banner
-    from jobmesh.dev.detach import start_detached
-    from jobmesh.dev.run import run_dev
-
     options = _options(flags)
     if detach:
-        content = start_detached(DataDirectory(options.directory), _as_arguments(flags))
-        click.echo(banner(content, options, detached=True))
-    else:
-        run_dev(options, detached=detached)
+        _start_detached(options, _as_arguments(flags))
+        return
+    from jobmesh.dev.run import run_dev  # which imports all that a mesh needs
+
+    run_dev(options, detached=detached)
+
+
+def _start_detached(options: Any, arguments: list[str]) -> None:
+    from jobmesh.dev.banner import banner
+    from jobmesh.dev.detach import start_detached
+
+    content = start_detached(DataDirectory(options.directory), arguments)
+    click.echo(banner(content, options, detached=True))
 
 
 def _options(flags: dict[str, Any]) -> Any:

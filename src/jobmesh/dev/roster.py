@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from jobmesh.dev.child import Child, Program
 from jobmesh.dev.directory import DataDirectory
 from jobmesh.dev.errors import DevError
+from jobmesh.dev.forking import COMMAND
 from jobmesh.dev.options import DevOptions
 from jobmesh.dev.ports import PortPool, is_free
 from jobmesh.dev.probe import answers_ok
@@ -21,16 +21,22 @@ STOP_ORDER = ("runner", "gateway", "scheduler", "dispatcher")
 STOP_GRACE = {"runner": 40.0, "gateway": 15.0, "scheduler": 15.0, "dispatcher": 20.0}
 
 
+Launch = Callable[[Program], Awaitable[Child]]
+
+
 class Service:
     """One process of a service, kept at the same addresses over its lives."""
 
-    def __init__(self, service: str, number: int, port: int, http_port: int) -> None:
+    def __init__(
+        self, service: str, number: int, port: int, http_port: int, launch: Launch = Child.start
+    ) -> None:
         self.service = service
         self.name = f"{service}-{number}"
         self.port = port
         self.http_port = http_port
         self.program: Program | None = None
         self.child: Child | None = None
+        self._launch = launch
 
     @property
     def address(self) -> str:
@@ -45,7 +51,7 @@ class Service:
     async def start(self) -> None:
         """Start the process."""
         assert self.program is not None
-        self.child = await Child.start(self.program)
+        self.child = await self._launch(self.program)
 
     async def serves(self) -> bool:
         """Whether it says that it is ready."""
@@ -71,9 +77,10 @@ class Backends:
     flights: str
 
 
-def enrol(options: DevOptions, ports: PortPool) -> list[Service]:
+def enrol(options: DevOptions, ports: PortPool, launch: Launch) -> list[Service]:
     """The processes with their addresses.
 
+    :param launch: starts a program.
     :raises DevError: if the gateway's port is taken.
     """
     counts = {
@@ -83,7 +90,7 @@ def enrol(options: DevOptions, ports: PortPool) -> list[Service]:
         "runner": options.runners,
     }
     services = [
-        Service(service, number, ports.take(), ports.take())
+        Service(service, number, ports.take(), ports.take(), launch)
         for service, count in counts.items()
         for number in range(1, count + 1)
     ]
@@ -107,7 +114,7 @@ def _move_to(gateway: Service, port: int) -> None:
 
 def service_command(service: str) -> tuple[str, ...]:
     """What runs a service."""
-    return (sys.executable, "-m", "jobmesh.cli.main", service)
+    return (*COMMAND, service)
 
 
 def equip(

@@ -12,6 +12,7 @@ from pathlib import Path
 from jobmesh.dev.backend import Backend
 from jobmesh.dev.directory import DataDirectory
 from jobmesh.dev.errors import DevError, in_words
+from jobmesh.dev.forking import Forks
 from jobmesh.dev.keeper import Keeper
 from jobmesh.dev.nats import EmbeddedNats, NatsConfig
 from jobmesh.dev.options import DevOptions
@@ -50,7 +51,8 @@ class Supervisor:
         self._nats = EmbeddedNats(
             NatsConfig(root=data.nats, port=ports.take(), log=data.log("nats"))
         )
-        self._services = enrol(options, ports)
+        self._forks = Forks()
+        self._services = enrol(options, ports, self._forks.start)
         self._options = options
         self._data = data
         asked_for = [options.ready_path] if options.ready_path else []
@@ -81,6 +83,7 @@ class Supervisor:
             raise _first(told) from None
         finally:
             await self._stop(again)
+            self._forks.close()
 
     async def _start(self, group: asyncio.TaskGroup, asked: asyncio.Event) -> None:
         try:
@@ -91,6 +94,8 @@ class Supervisor:
                 raise
 
     async def _start_all(self, group: asyncio.TaskGroup) -> None:
+        if self._command is service_command:
+            self._forks.prepare()
         for keeper in self._backends:
             group.create_task(keeper.run(), name=keeper.name)
         await _all_serving(self._backends)

@@ -33,6 +33,12 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
+    def prepare(self) -> None:
+        """Start it already: what is forked first does not wait for all that it imports."""
+        with self._lock:
+            if self._control is None and not self._closed:
+                self._start()
+
     def fork(self, payload: bytes, fds: Sequence[int]) -> Forked:
         """A process that was given this, and copies of these descriptors; it leads a group.
 
@@ -89,7 +95,7 @@ class ForkServer:
                 [sys.executable, "-m", self._module, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                process_group=0,  # a signal from a terminal is not for it
+                start_new_session=True,  # a signal from a terminal is not for it
             )
 
     def _end(self) -> None:
