@@ -1,6 +1,6 @@
 """`jobmesh …` as a process that is forked from one that has imported it all.
 
-Most of what a service costs at its start is half a second of imports, and the tests start hundreds.
+Most of what a service costs at its start is its imports, and the tests start hundreds.
 Tests of starting, of the pages' commands and of what `deploy/` starts run what a user would. Run as
 a module, this is the process that is forked, for `jobmesh dev` has its own.
 """
