@@ -1,7 +1,7 @@
 """`jobmesh …` as processes that are forked from one which has imported it all.
 
-What a service imports costs a quarter of a second of processor time, and a mesh has eight of them on
-two cores. Their server imports while PostgreSQL starts, and a service that has died is back in
+What a service imports costs a quarter of a second of processor time, and a mesh has eight of them
+on two cores. Their server imports while PostgreSQL starts, and a service that has died is back in
 milliseconds. What is forked is what the command would be, from its arguments and environment on. It
 dies with its server, which ends when whoever wants processes has gone.
 
