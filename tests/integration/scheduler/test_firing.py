@@ -7,8 +7,7 @@ import importlib.util
 import json
 import logging
 import random
-import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,6 @@ SCHEDULES = full(200, 50)
 SECONDS = full(60, 5)
 ROUNDS = range(full(10, 1))
 LEASE = 1.0
-FAR_OFF = datetime(2900, 1, 1, tzinfo=UTC)
 # What the leader's absence may cost, by the lateness of the firings that fell into it.
 TAKEN_OVER_SECONDS = {"kill": 3.0, "stop": 0.5}
 
@@ -161,32 +159,35 @@ def once(name: str, at: datetime) -> Schedule:
     return schedule
 
 
-async def fire_for(store: ScheduleStore, seconds: int) -> datetime:
+async def fire_for(store: ScheduleStore, connection: asyncpg.Connection, seconds: int) -> datetime:
     """Make schedules of every second, from soon on; when they begin."""
-    start = await time_after_making(store, SCHEDULES)
-    await make(store, [every_second(f"s{n}", start, seconds) for n in range(SCHEDULES)])
+    start = await soon(store)
+    await make(store, connection, every_second("s0", start, seconds), SCHEDULES)
     assert await store.now() < start, "they were made too late to fire at each time"
     return start
 
 
-async def time_after_making(store: ScheduleStore, count: int) -> datetime:
-    """A full second by which so many schedules will have been made, as fast as others are now."""
-    sample = [once(f"early{n}", FAR_OFF) for n in range(max(50, count // 5))]
-    took = await make(store, sample)
-    room = timedelta(seconds=2 + 3 * took * count / len(sample))
-    return (await store.now() + room).replace(microsecond=0)
+async def soon(store: ScheduleStore) -> datetime:
+    """A full second, in two or three."""
+    return (await store.now() + timedelta(seconds=3)).replace(microsecond=0)
 
 
-async def make(store: ScheduleStore, schedules: Sequence[Schedule]) -> float:
-    """Make schedules, four at a time; how many seconds it took."""
-
-    async def make_each(share: Sequence[Schedule]) -> None:
-        for schedule in share:
-            await store.create(d.NAMESPACE, schedule)
-
-    began = time.monotonic()
-    await asyncio.gather(*(make_each(schedules[n::4]) for n in range(4)))
-    return time.monotonic() - began
+async def make(
+    store: ScheduleStore, connection: asyncpg.Connection, first: Schedule, count: int
+) -> None:
+    """Make a schedule, and others that differ in their names only: all at once."""
+    await store.create(d.NAMESPACE, first)
+    await connection.execute(
+        """
+        INSERT INTO jobmesh.schedules
+        SELECT (jsonb_populate_record(
+            first, jsonb_build_object('uid', gen_random_uuid(), 'schedule_id', 's' || n))).*
+        FROM jobmesh.schedules AS first, generate_series(1, $2 - 1) AS n
+        WHERE first.schedule_id = $1
+        """,
+        first.schedule_id,
+        count,
+    )
 
 
 async def fired(connection: asyncpg.Connection) -> int:
@@ -237,7 +238,7 @@ async def require_each_once(
 async def test_each_time_fires_once_whatever_becomes_of_the_leader(
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, fault: str, number: int
 ) -> None:
-    start = await fire_for(store, SECONDS)
+    start = await fire_for(store, connection, SECONDS)
     await into_the_middle(connection)
     leader = await until(lambda: leading(fleet.schedulers.values()), ROOM, "somebody leads")
     assert leader is not None
@@ -274,7 +275,7 @@ async def test_a_scheduler_whose_clock_is_off_by_minutes_fires_on_time(
     await asyncio.gather(fleet.start_scheduler("+300s"), fleet.start_scheduler("-300s"))
     wrong = [p for p in fleet.schedulers.values() if p not in rightful]
     await asyncio.gather(*(process.terminate() for process in rightful))
-    start = await fire_for(store, SECONDS)
+    start = await fire_for(store, connection, SECONDS)
     await into_the_middle(connection)  # some fire under this one, and some under the other
     first = await until(lambda: leading(wrong), ROOM, "one whose clock is off leads")
     assert first is not None
@@ -295,7 +296,7 @@ async def test_a_dispatcher_that_dies_in_the_middle_of_a_firing_loses_and_double
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection, point: str
 ) -> None:
     seconds = 3
-    start = await fire_for(store, seconds)
+    start = await fire_for(store, connection, seconds)
     dying = fleet.dispatcher.child
     assert dying is not None
     await asyncio.wait_for(dying.wait(), ROOM * 2)
@@ -308,8 +309,8 @@ async def test_a_dispatcher_that_dies_in_the_middle_of_a_firing_loses_and_double
 async def test_a_thousand_of_the_same_second_are_submitted_within_two(
     fleet: Fleet, store: ScheduleStore, connection: asyncpg.Connection
 ) -> None:
-    at = await time_after_making(store, 1000)
-    await make(store, [once(f"s{n}", at) for n in range(1000)])
+    at = await soon(store)
+    await make(store, connection, once("s0", at), 1000)
     assert await store.now() < at, "they were made too late to be fired together"
 
     async def all_fired() -> bool:
