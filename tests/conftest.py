@@ -33,10 +33,15 @@ def use_memory() -> None:
     before it takes another, and tests that make and drop databases spent a sixth of all processor
     time there.
     """
-    is_there = "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK)
-    if is_there and shutil.disk_usage(MEMORY).free >= ROOM:
+    if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and _is_fit(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # asked for anew
+
+
+def _is_fit(place: Path) -> bool:
+    """Whether there is room, and programs may lie there, as those of an environment."""
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC
 
 
 use_memory()
