@@ -20,7 +20,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from setproctitle import setproctitle
 
@@ -66,7 +66,7 @@ class Forks:
         """Fork it, with these three standard files in place of its log. Of any thread."""
         order = {
             "arguments": program.command[len(COMMAND) :],
-            "environment": dict(os.environ if program.environment is None else program.environment),
+            "environment": dict(_environment_of(program)),
             "orphan_signal": program.orphan_signal,
             "title": f"jobmesh {program.name}",
         }
@@ -124,6 +124,7 @@ class _Become:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         _live_in(order["environment"])
         try:
             importlib.import_module(MAIN).main(order["arguments"])
@@ -143,14 +144,17 @@ def _live_in(environment: dict[str, str]) -> None:
 
 def _is_forkable(program: Program) -> bool:
     """A loader's library has to be there before the interpreter; only Linux ends orphans."""
-    given, own = program.environment or os.environ, os.environ
     return (
         sys.platform == "linux"
         and program.command[: len(COMMAND)] == COMMAND
         and program.directory is None
         and program.account is None
-        and given.get("LD_PRELOAD") == own.get("LD_PRELOAD")
+        and _environment_of(program).get("LD_PRELOAD") == os.environ.get("LD_PRELOAD")
     )
+
+
+def _environment_of(program: Program) -> Mapping[str, str]:
+    return os.environ if program.environment is None else program.environment
 
 
 @contextlib.contextmanager

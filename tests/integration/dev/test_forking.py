@@ -24,6 +24,14 @@ ALONE = {
     "JOBMESH_HTTP_PORT": "0",
 }
 
+PRINTS = """
+from jobmesh import App
+
+app = App()
+app.task("nothing")(lambda job: None)
+print("loaded by hand")
+"""
+
 
 @pytest.fixture
 async def own() -> AsyncIterator[Forks]:
@@ -71,9 +79,23 @@ async def test_a_service_has_its_name_and_stops_in_order(tmp_path: Path) -> None
     log = tmp_path / "log"
     child = await runner(forks, log)
     assert command_of(child.pid) == "jobmesh runner-7"
-    assert parent_of(child.pid) != os.getpid()
+    assert parent_of(parent_of(child.pid)) == os.getpid()
     assert os.getpgid(child.pid) == child.pid
     assert await child.stop((signal.SIGTERM, 20.0)) == 0
+
+
+async def test_what_an_app_prints_is_in_the_log_while_it_runs(
+    own: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    (tmp_path / "prints.py").write_text(PRINTS)
+    log = tmp_path / "log"
+    settings = ALONE | {"JOBMESH_APP": "prints:app", "PYTHONPATH": str(tmp_path)}
+    child = await own.start(program(log, "runner", **settings))
+    await until(lambda: "runner is up" in log.read_text(), describe=log.read_text)
+    assert "loaded by hand\n" in log.read_text()
+    child.kill()
+    await child.wait()
 
 
 async def test_it_dies_with_its_server_which_is_told_apart(own: Forks, tmp_path: Path) -> None:
