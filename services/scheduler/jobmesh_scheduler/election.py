@@ -147,6 +147,8 @@ class Election:
         try:
             await self._keep(tenure)
         finally:
+            # Its duties see this also where a driver lost their cancellation to its own error.
+            tenure.end("this scheduler stops")
             leading.cancel()
             await asyncio.wait({leading})
         telemetry.stood_down()

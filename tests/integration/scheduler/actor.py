@@ -10,10 +10,9 @@ import signal
 import sys
 
 import asyncpg
-from asyncpg import exceptions
 
 from jobmesh_scheduler.ballot import BallotBox
-from jobmesh_scheduler.database import Database
+from jobmesh_scheduler.database import DATABASE_ERRORS, Database
 from jobmesh_scheduler.election import Election, Timing
 from jobmesh_scheduler.tenure import Tenure
 
@@ -41,8 +40,8 @@ async def act_while_leading(dsn: str, holder: str, tenure: Tenure) -> None:
                     return
                 await connection.execute(ACT, tenure.epoch, holder)
             await tenure.ended(0.005)
-    except (exceptions.PostgresConnectionError, exceptions.InterfaceError) as error:
-        tenure.end(f"the database ended the connection: {type(error).__name__}")
+    except DATABASE_ERRORS as error:  # also of the driver's, in the middle of a cancellation
+        tenure.end(f"the act failed: {type(error).__name__}")
     finally:
         await connection.close(timeout=1)
 

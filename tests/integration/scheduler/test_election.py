@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sys
 import time
@@ -228,6 +229,25 @@ async def test_a_leader_whose_database_is_silent_stands_down_within_its_lease(
         finally:
             await election.stop()
             await box.stop()
+
+
+async def test_a_stop_ends_also_a_duty_whose_cancellation_was_lost(database: str) -> None:
+    """As asyncpg loses one, when it fails to roll back what was cancelled."""
+    box = Database(database, timeout=ROOM)
+
+    async def lead(tenure: Tenure) -> None:
+        while tenure.valid:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    election = Election(BallotBox(box, "me"), lead, Timing.of_lease(LEASE))
+    await box.start()
+    await election.start()
+    try:
+        await until(lambda: election.tenure is not None, ROOM)
+    finally:
+        await asyncio.wait_for(election.stop(), ROOM)
+        await box.stop()
 
 
 async def waits_for_a_lock(connection: asyncpg.Connection) -> bool:
