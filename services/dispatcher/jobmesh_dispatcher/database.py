@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import asyncpg
 
 from jobmesh.errors import BackendUnavailable
+from jobmesh.server.cancellation import cancellation_kept
 from jobmesh_dispatcher.sql import load
 
 if TYPE_CHECKING:
@@ -39,12 +40,11 @@ _REPEATABLE = (
     asyncpg.SerializationError,
     asyncpg.InvalidCachedStatementError,  # the schema has changed under a prepared statement
 )
-_BROKEN = (
-    OSError,
-    TimeoutError,
+_OF_THE_DRIVER = (
     asyncpg.InterfaceError,  # type: ignore[attr-defined]
     asyncpg.InternalClientError,  # type: ignore[attr-defined]  # among them: no host takes writes
 )
+_BROKEN = (OSError, TimeoutError, *_OF_THE_DRIVER)
 # Classes of SQLSTATE that are the server's own trouble, not a fault of what it was asked.
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _TROUBLE = (
@@ -141,7 +141,7 @@ class Database:
         pool = self._pool
         if pool is None:
             raise BackendUnavailable("postgresql")
-        with unavailable():
+        with unavailable(), cancellation_kept(*_OF_THE_DRIVER):
             try:
                 async with pool.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS) as connection:
                     yield connection

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 from asyncpg import exceptions
 
+from jobmesh.server.cancellation import cancellation_kept
+
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
@@ -25,6 +27,7 @@ DATABASE_ERRORS = (
     OSError,
     TimeoutError,
 )
+OF_THE_DRIVER = (exceptions.InterfaceError, exceptions.InternalClientError)
 
 
 class Database:
@@ -94,11 +97,12 @@ class Database:
         if self._pool is None:
             raise exceptions.InterfaceError("the pool is closed")
         try:
-            async with (
-                self._pool.acquire(timeout=self._timeout) as connection,
-                connection.transaction(),
-            ):
-                yield connection
+            with cancellation_kept(*OF_THE_DRIVER):
+                async with (
+                    self._pool.acquire(timeout=self._timeout) as connection,
+                    connection.transaction(),
+                ):
+                    yield connection
         except exceptions.ReadOnlySQLTransactionError:
             # The primary was demoted under us: connect again, to wherever it is now.
             if self._pool is not None:
