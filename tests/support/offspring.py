@@ -18,6 +18,12 @@ def become(word: bytes, fds: list[int]) -> None:
     match word.decode().split():
         case ["exit", code]:
             sys.exit(int(code))
+        case ["say", what]:
+            sys.exit(what)
+        case ["full"]:
+            sys.stdout = open("/dev/full", "w")  # noqa: PTH123, SIM115
+            sys.stdout.write("what finds no place")
+            sys.exit(3)
         case ["raise"]:
             raise RuntimeError("as it was told")
         case ["signal"]:

@@ -40,11 +40,14 @@ _REPEATABLE = (
     asyncpg.SerializationError,
     asyncpg.InvalidCachedStatementError,  # the schema has changed under a prepared statement
 )
-_OF_THE_DRIVER = (
+_BROKEN = (
+    OSError,
+    TimeoutError,
     asyncpg.InterfaceError,  # type: ignore[attr-defined]
     asyncpg.InternalClientError,  # type: ignore[attr-defined]  # among them: no host takes writes
 )
-_BROKEN = (OSError, TimeoutError, *_OF_THE_DRIVER)
+# What may come of a statement that is cancelled, in place of the cancellation.
+_IN_ITS_PLACE = (*_BROKEN, asyncpg.PostgresError)  # type: ignore[attr-defined]
 # Classes of SQLSTATE that are the server's own trouble, not a fault of what it was asked.
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _TROUBLE = (
@@ -141,7 +144,7 @@ class Database:
         pool = self._pool
         if pool is None:
             raise BackendUnavailable("postgresql")
-        with unavailable(), cancellation_kept(*_OF_THE_DRIVER):
+        with unavailable(), cancellation_kept(*_IN_ITS_PLACE):
             try:
                 async with pool.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS) as connection:
                     yield connection

@@ -27,7 +27,6 @@ DATABASE_ERRORS = (
     OSError,
     TimeoutError,
 )
-OF_THE_DRIVER = (exceptions.InterfaceError, exceptions.InternalClientError)
 
 
 class Database:
@@ -97,7 +96,7 @@ class Database:
         if self._pool is None:
             raise exceptions.InterfaceError("the pool is closed")
         try:
-            with cancellation_kept(*OF_THE_DRIVER):
+            with cancellation_kept(*DATABASE_ERRORS):
                 async with (
                     self._pool.acquire(timeout=self._timeout) as connection,
                     connection.transaction(),

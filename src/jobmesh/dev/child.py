@@ -51,7 +51,7 @@ class Process(Protocol):
 
 
 class Child:
-    """A started `Program`. Output goes to its log; it has a session, and so signals, of its own."""
+    """A started `Program`. Output goes to its log; it leads a group, and so has its own signals."""
 
     def __init__(self, program: Program, process: Process) -> None:
         self.program = program

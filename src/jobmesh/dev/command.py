@@ -61,7 +61,7 @@ def _start(flags: dict[str, Any], detach: bool, detached: bool) -> None:
     if detach:
         _start_detached(options, _as_arguments(flags))
         return
-    from jobmesh.dev.run import run_dev  # which imports all that a mesh needs
+    from jobmesh.dev.run import run_dev
 
     run_dev(options, detached=detached)
 

@@ -1,9 +1,9 @@
 """`jobmesh …` as processes that are forked from one which has imported it all.
 
 What a service imports costs a quarter of a second of processor time, and a mesh has eight of them
-on two cores. Their server imports while PostgreSQL starts, and a service that has died is back in
-milliseconds. What is forked is what the command would be, from its arguments and environment on. It
-dies with its server, which ends when whoever wants processes has gone.
+on two cores. Their server imports while PostgreSQL starts, and a service that has died is back
+without importing anew. What is forked is what the command would be, from its arguments and
+environment on. It dies with its server, which ends when whoever wants processes has gone.
 
 Run as a module, this is the server.
 """
@@ -34,6 +34,7 @@ IMPORTED_BY_SERVICES = [
     *(f"jobmesh_{name}.main" for name in ("dispatcher", "gateway", "runner", "scheduler")),
 ]
 PR_SET_PDEATHSIG = 1
+FORKS = sys.platform == "linux"  # elsewhere nothing would end orphans
 
 
 class Forks:
@@ -47,7 +48,8 @@ class Forks:
 
     def prepare(self) -> None:
         """Have the server import while there is other work to do."""
-        self._server.prepare()
+        if FORKS:
+            self._server.prepare()
 
     async def start(self, program: Program) -> Child:
         """Start it. Call this on a thread that lives as long as the child shall: the main one.
@@ -143,9 +145,9 @@ def _live_in(environment: dict[str, str]) -> None:
 
 
 def _is_forkable(program: Program) -> bool:
-    """A loader's library has to be there before the interpreter; only Linux ends orphans."""
+    """A loader's library has to be there before the interpreter."""
     return (
-        sys.platform == "linux"
+        FORKS
         and program.command[: len(COMMAND)] == COMMAND
         and program.directory is None
         and program.account is None

@@ -20,7 +20,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-from asyncpg.exceptions import DuplicateDatabaseError, InterfaceError, PostgresError
+from asyncpg.exceptions import (
+    DuplicateDatabaseError,
+    InterfaceError,
+    InternalClientError,
+    PostgresError,
+)
 
 from jobmesh.dev.account import Account, account_for
 from jobmesh.dev.child import Child, Program
@@ -38,7 +43,7 @@ STATEMENT_TIMEOUT = 20.0
 PROBE_INTERVAL = 0.02
 INITDB_TIMEOUT = 120.0
 # Of a call to the server, however it goes wrong: on the way, there, or in the driver.
-FAILURES = (OSError, PostgresError, InterfaceError)
+FAILURES = (OSError, PostgresError, InterfaceError, InternalClientError)
 
 # For a machine of two cores that also runs everything else.
 SETTINGS = {

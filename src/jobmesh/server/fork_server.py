@@ -115,12 +115,13 @@ class _Server:
             self._become(payload, given)
             code = 0
         except SystemExit as leaving:
-            code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+            code = _exit_code(leaving)
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):  # a full disk, a reader that has gone
+                    stream.flush()
             os._exit(code)
 
     def _leave_server(self) -> None:
@@ -132,6 +133,15 @@ class _Server:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         self._control.close()
         _close((self._wake, self._waker, *self._statuses.values()))
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    """As the interpreter takes it: what is no number is said."""
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0
+    with contextlib.suppress(Exception):
+        sys.stderr.write(f"{leaving.code}\n")
+    return 1
 
 
 def _fork_held_back() -> int:

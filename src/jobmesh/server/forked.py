@@ -56,7 +56,7 @@ class ForkServer:
         return Forked(pid, reader)
 
     def close(self) -> None:
-        """Let it end, for good. What it has forked goes on."""
+        """Let it end, for good. What it has forked goes on, unless it asked to die with it."""
         with self._lock:
             self._closed = True
             self._end()

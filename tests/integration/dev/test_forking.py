@@ -103,7 +103,7 @@ async def test_it_dies_with_its_server_which_is_told_apart(own: Forks, tmp_path:
     os.kill(parent_of(child.pid), signal.SIGKILL)
     assert await child.wait() == LOST
     assert "forked from" in describe_exit(LOST)
-    await until(lambda: command_of(child.pid) == "gone")
+    await until(lambda: command_of(child.pid) in ("gone", "a zombie"))
     again = await own.start(program(tmp_path / "again", "--version"))
     assert await again.wait() == 0
 
@@ -111,7 +111,7 @@ async def test_it_dies_with_its_server_which_is_told_apart(own: Forks, tmp_path:
 async def test_what_runs_ends_when_the_server_is_closed(own: Forks, tmp_path: Path) -> None:
     child = await runner(own, tmp_path / "log")
     own.close()
-    await until(lambda: command_of(child.pid) == "gone")
+    await until(lambda: command_of(child.pid) in ("gone", "a zombie"))
 
 
 async def test_what_is_not_ours_is_executed(tmp_path: Path) -> None:

@@ -135,3 +135,24 @@ async def test_a_server_that_answers_nothing_costs_seconds_and_no_connection(dat
             assert all(isinstance(result, BackendUnavailable) for result in results)
             proxy.restore()
             assert len(await db.fetch("SELECT 1")) == 1
+
+
+async def test_a_stop_is_a_stop_although_the_server_does_not_answer(database: str) -> None:
+    address = urlsplit(database)
+    async with TcpProxy("127.0.0.1", address.port or 0) as proxy:
+        host = f"{address.username}:{address.password}@127.0.0.1:{proxy.port}"
+        async with d.opened(urlunsplit(address._replace(netloc=host)), size=2) as db:
+            stalled = asyncio.Event()
+
+            async def stall(connection: Connection) -> None:
+                proxy.stall()
+                stalled.set()
+                await connection.fetch("SELECT 1")
+
+            task = asyncio.create_task(db.run(stall))
+            await stalled.wait()
+            await asyncio.sleep(0)  # and its statement is on its way
+            task.cancel()
+            await asyncio.wait({task}, timeout=20)
+            assert task.cancelled()
+            proxy.restore()

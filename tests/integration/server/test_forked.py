@@ -35,12 +35,17 @@ def server_of(process: Forked) -> int:
 
 @pytest.mark.parametrize(
     ("word", "code"),
-    [("return", 0), ("exit 3", 3), ("raise", 1), ("signal", -signal.SIGSEGV)],
+    [("return", 0), ("exit 3", 3), ("full", 3), ("raise", 1), ("signal", -signal.SIGSEGV)],
 )
 def test_how_it_ended_is_known(server: ForkServer, word: str, code: int) -> None:
     process = server.fork(word.encode(), [])
     assert process.wait(ROOM) == code
     assert process.poll() == process.wait() == code
+
+
+def test_a_last_word_is_said(server: ForkServer, capfd: pytest.CaptureFixture[str]) -> None:
+    assert server.fork(b"say why", []).wait(ROOM) == 1
+    assert capfd.readouterr().err == "why\n"
 
 
 def test_it_leads_a_group_and_has_what_it_was_given(server: ForkServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -38,6 +39,21 @@ async def test_a_time_that_is_up_is_told_as_that() -> None:
 async def test_the_error_of_a_task_that_nobody_stops_is_raised() -> None:
     with pytest.raises(DriverError), cancellation_kept(DriverError):
         raise DriverError
+
+
+async def test_what_begins_after_the_stop_has_its_own_errors() -> None:
+    async def cleans_up() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(DriverError), cancellation_kept(DriverError):
+                raise DriverError from None
+        return "cleaned up"
+
+    task = asyncio.create_task(cleans_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await task == "cleaned up"
 
 
 async def test_other_errors_are_raised_also_in_a_task_that_was_stopped() -> None:
