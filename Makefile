@@ -61,8 +61,8 @@ format: $(READY) ## format Python and protos in place
 	$(BIN)/buf format protos --write
 
 .PHONY: test
-# Tests wait for processes more than they compute: four workers suit two cores. A file stays with one.
-WORKERS ?= 4
+# Tests wait for processes more than they compute: three workers suit two cores. A file stays with one.
+WORKERS ?= 3
 test: $(READY) ## all tests, on real PostgreSQL and NATS (WORKERS=0: one after the other)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 

@@ -262,7 +262,8 @@ async def test_jobs_of_a_runner_that_is_asked_to_end_go_on_elsewhere(bench: Benc
         assert {(job.state, job.failures, job.crashes) for job in stored} == {("SUCCEEDED", 0, 0)}
         pauses += pauses_of(stored)
         await bench.serving(victim)
-    log.info("elsewhere after %.2f s (median)", statistics.median(pauses))
+    if pauses:  # all may have ended while their runner drained
+        log.info("elsewhere after %.2f s (median)", statistics.median(pauses))
     if FULL:
         assert statistics.median(pauses) < ELSEWHERE_SECONDS, sorted(pauses)
 

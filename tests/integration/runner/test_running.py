@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from typing import Any
 
 import pytest
@@ -367,17 +366,13 @@ async def test_what_waits_behind_long_jobs_is_given_back(link: Link) -> None:
     assert not {one.job_id for one in long} & {report.job_id for report in link.reports}
 
 
-async def test_memory_is_bounded_and_a_job_is_cheap(link: Link, process: ServiceProcess) -> None:
+async def test_memory_is_bounded(link: Link, process: ServiceProcess) -> None:
     count = 20_000
     jobs = [job("memory", n=n) for n in range(count)]
-    turn, before = _seconds_of_a_turn(), _cpu_seconds(process.pid)
     for start in range(0, count, 1000):
         link.assign(*jobs[start : start + 1000])
         await _reports(link, start + 800)
     await _reports(link, count)
-    used = (_cpu_seconds(process.pid) - before) / count
-    # As much as 5,400 turns of a loop, which is 150 µs where a turn takes 28 ns.
-    assert used / max(turn, _seconds_of_a_turn()) < 5400
     assert _resident_bytes(process.pid) < 150 << 20
 
 
@@ -411,20 +406,6 @@ async def _get(address: str, path: str) -> str:
     writer.close()
     await writer.wait_closed()
     return answer.decode()
-
-
-def _seconds_of_a_turn() -> float:
-    """What the interpreter needs for a turn of an empty loop: the machine's pace at this time."""
-    before = time.thread_time()
-    for _ in range(1_000_000):
-        pass
-    return (time.thread_time() - before) / 1_000_000
-
-
-def _cpu_seconds(pid: int) -> float:
-    with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
 
 
 def _resident_bytes(pid: int) -> int:
